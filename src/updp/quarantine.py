@@ -1,0 +1,98 @@
+"""Why a study was kept back: reason codes, and the exception that carries one through a station.
+
+A refusal holds a code and the station, never a value of the study: whoever reads a log or a quarantine list learns
+what went wrong and how to repair it, and nothing about the patient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Every reason code there is. The value is what is written to the quarantine list."""
+
+    ID_MISSING = "id-missing"
+    ID_DUPLICATE = "id-duplicate"
+    PATIENT_CONFLICT = "patient-conflict"
+    FILM_SHARED = "film-shared-by-patients"
+    PATH_UNSAFE = "path-unsafe"
+    ROW_UNREADABLE = "row-unreadable"
+    IMAGE_MISSING = "image-missing"
+    REPORT_ORPHAN = "report-without-image"
+    IMAGE_EMPTY = "image-empty"
+    IMAGE_UNREADABLE = "image-unreadable"
+    IMAGE_TOO_LARGE = "image-too-large"
+    IMAGE_TOO_SMALL = "image-too-small"
+    IMAGE_BLANK = "image-blank"
+    IMAGE_NOT_GREY = "image-not-grey"
+    IMAGE_MULTIFRAME = "image-multiframe"
+    DICOM_UNREADABLE = "dicom-unreadable"
+    DICOM_NO_PIXELS = "dicom-no-pixels"
+    DICOM_DIRECTORY = "dicom-directory"
+    HEADER_RESIDUAL = "header-residual-phi"
+    BURNED_IN_UNCHECKED = "burned-in-text-unchecked"
+    BURNED_IN_RESIDUAL = "burned-in-text-residual"
+    REPORT_MISSING = "report-missing"
+    REPORT_ENCODING = "report-encoding"
+    REPORT_TOO_LONG = "report-too-long"
+    REPORT_UNREADABLE = "report-unreadable"
+    REPORT_RESIDUAL = "report-residual-phi"
+    METHOD_FAILED = "method-failed"
+    METHOD_REFUSED = "method-refused"
+    STATION_FAILED = "station-failed"
+
+
+#: What a data engineer can do about each; printed beside the counts.
+REPAIR: dict[Reason, str] = {
+    Reason.ID_MISSING: "give the row a film, study and patient id",
+    Reason.ID_DUPLICATE: "make film ids unique; every holder of a repeated id was kept back",
+    Reason.PATIENT_CONFLICT: "one study is filed under two patients; decide whose it is",
+    Reason.FILM_SHARED: "the same film is filed under two patients; decide whose it is",
+    Reason.PATH_UNSAFE: "keep films inside the export folder: no '..', absolute paths or links leading out",
+    Reason.ROW_UNREADABLE: "repair the row; its fields could not be read",
+    Reason.IMAGE_MISSING: "the manifest names a film that is not there; export it again",
+    Reason.REPORT_ORPHAN: "the report has no film; nothing to release",
+    Reason.IMAGE_EMPTY: "the film is a zero-byte file; export it again",
+    Reason.IMAGE_UNREADABLE: "the film is truncated or of an unknown format; export it again",
+    Reason.IMAGE_TOO_LARGE: "the film has more pixels than policy [image] max_pixels",
+    Reason.IMAGE_TOO_SMALL: "the film is smaller than policy [image] min_side",
+    Reason.IMAGE_BLANK: "the film has one grey value only",
+    Reason.IMAGE_NOT_GREY: "the film is a colour picture",
+    Reason.IMAGE_MULTIFRAME: "the file holds several frames; export single films",
+    Reason.DICOM_UNREADABLE: "the DICOM file is damaged; export it again",
+    Reason.DICOM_NO_PIXELS: "the DICOM object carries no pixel data",
+    Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",
+    Reason.HEADER_RESIDUAL: "the cleaned header failed its second check",
+    Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
+    Reason.BURNED_IN_RESIDUAL: "text was still legible after painting; review by hand",
+    Reason.REPORT_MISSING: "policy [report] required = true and the study has none",
+    Reason.REPORT_ENCODING: "the report is not UTF-8; convert it",
+    Reason.REPORT_TOO_LONG: "the report exceeds policy [report] max_characters",
+    Reason.REPORT_UNREADABLE: "the report file could not be read",
+    Reason.REPORT_RESIDUAL: "the cleaned report failed its second check",
+    Reason.METHOD_FAILED: "the de-identification method raised an error on this film",
+    Reason.METHOD_REFUSED: "the method's own check kept the film back",
+    Reason.STATION_FAILED: "an unexpected error in a station; run with --debug and report it",
+}
+
+
+class Refused(Exception):
+    """Raised inside a station to send one study to quarantine."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[Reason]]:
+        return Refused, (self.reason,)
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A study that was kept back: its keyed id, where it stopped and why."""
+
+    ref: str  # keyed reference; the vault tells which study it was
+    station: str
+    reason: Reason

@@ -1,0 +1,96 @@
+"""The one thing that travels: a film, its report and what is known about both.
+
+A ``Study`` leaves a source without pixels (only where they are), gains them at the start of the flow, and loses
+whatever identifies on the way. One ``Study`` is one film; films of one examination share ``study_id``, films of one
+person share ``patient_id``. Everything derived from those ids is a pure function of the hospital's key, so two films
+of one examination are treated alike without having to travel together.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hmac
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+View = Literal["PA", "AP", "LATERAL"]
+Sex = Literal["F", "M"]
+Split = Literal["train", "val", "test"]
+
+#: The fourteen findings of ChestX-ray14, in the order of its paper; the label set of the embedded models.
+FINDINGS: tuple[str, ...] = (
+    "Atelectasis",
+    "Cardiomegaly",
+    "Effusion",
+    "Infiltration",
+    "Mass",
+    "Nodule",
+    "Pneumonia",
+    "Pneumothorax",
+    "Consolidation",
+    "Edema",
+    "Emphysema",
+    "Fibrosis",
+    "Pleural_Thickening",
+    "Hernia",
+)
+
+#: Splits of public benchmarks are made with this key so that everyone gets the same ones. It protects nothing.
+BENCHMARK_KEY = b"updp public benchmark key, not a secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A radiology report by section, in reading order: ``findings``, ``impression``, ``indication``, ..."""
+
+    sections: Mapping[str, str]
+
+    def text(self, names: Iterable[str] | None = None) -> str:
+        """The named sections (all of them by default), one blank line between two."""
+        wanted = self.sections if names is None else [n for n in names if n in self.sections]
+        return "\n\n".join(self.sections[n] for n in wanted if self.sections[n].strip())
+
+    def __bool__(self) -> bool:
+        return any(text.strip() for text in self.sections.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One film on its way from a source to a release."""
+
+    film_id: str  # unique within the source
+    study_id: str
+    patient_id: str
+    path: Path | None = None  # where the pixels are; None for a report without a film
+    view: View | None = None
+    labels: tuple[str, ...] | None = None  # findings present; () is "none found", None is "not labelled"
+    report: Report | None = None
+    report_path: Path | None = None  # a report that is read only when the study is
+    age: int | None = None
+    sex: Sex | None = None
+    date: dt.date | None = None
+    split: Split | None = None  # the source's official split, where it has one
+    pixels: NDArray[np.float32] | None = field(default=None, repr=False)  # H x W in [0, 1], white is dense
+    header: Any = field(default=None, repr=False)  # pydicom Dataset without pixel data
+    notes: Mapping[str, Any] = field(default_factory=dict)  # what stations decided; words of ours, never the data's
+
+    def but(self, **changes: Any) -> Study:
+        """This study with some fields changed."""
+        return replace(self, **changes)
+
+    def noted(self, **notes: Any) -> Study:
+        """This study with further decisions recorded."""
+        return replace(self, notes={**self.notes, **notes})
+
+
+def split_of(patient_id: str, key: bytes) -> Split:
+    """The split a patient falls into: 70 % train, 10 % val, 20 % test, all films of a patient together."""
+    digest = hmac.new(key, b"split\x00" + patient_id.encode(), "sha256").digest()
+    place = int.from_bytes(digest[:8], "big") / 2**64
+    return "train" if place < 0.7 else "val" if place < 0.8 else "test"
