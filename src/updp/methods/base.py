@@ -1,0 +1,76 @@
+"""What a de-identification method is: one Protocol, one privacy knob.
+
+A method sees films after screening and reports after cleaning, never raw text. ``strength`` in [0, 1] is the only
+thing the rest of the product turns, so that a privacy-utility frontier can be drawn for any method. A method's
+constructor arguments are its config and are written into the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from updp.quarantine import Reason
+    from updp.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class MethodInfo:
+    """What a method is, for a reader of `updp methods` and for the release's card."""
+
+    name: str
+    summary: str
+    knob: str  # what strength 0 and 1 mean
+    default_strength: float | None
+    guarantee: str  # "none", or the formal guarantee with its honest unit
+    paper: str = ""
+    domain: Literal["cxr", "face", "any"] = "any"
+    needs: frozenset[str] = frozenset()  # roles of a model pack, "labels", "report", ...
+    reversible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deidentified:
+    """A film as it leaves a method, with what was decided; never a prompt or another code of the patient."""
+
+    pixels: NDArray[np.float32] | None  # None: the method keeps the film back, for the reason given
+    decided: Mapping[str, Any] = field(default_factory=dict)
+    refused: Reason | None = None
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A way of making a new film from a film."""
+
+    info: MethodInfo
+
+    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
+        """Learn from training studies; methods that learn nothing do nothing."""
+
+    def deidentify(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
+    ) -> list[Deidentified]:
+        """New films for a batch of studies, in order; ``rng`` holds one stream a study, so that a film does not
+        depend on which others share its batch."""
+
+
+class Reversible(Method, Protocol):
+    """A method whose films can be turned back with a key."""
+
+    def invert(self, released: list[NDArray[np.float32]], key: bytes) -> list[NDArray[np.float32]]:
+        """The original films, as far as the method keeps them."""
+
+
+def resolve_strength(info: MethodInfo, strength: float | None) -> float:
+    """The strength to use: the caller's, else the method's default; outside [0, 1] is an error."""
+    value = info.default_strength if strength is None else strength
+    if value is None:
+        return 0.0
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"strength of {info.name} must lie in [0, 1], not {value}")
+    return value

@@ -1,0 +1,47 @@
+"""blur: a Gaussian over the whole film. A baseline people reach for; it hides fine texture, not anatomy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+from updp.study import Study
+
+
+class Blur:
+    """Sigma grows linearly with strength, up to ``max_sigma`` of the film's shorter side."""
+
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="blur",
+        summary="Gaussian blur of the whole film",
+        knob="sigma, from 0 to max_sigma (a fraction of the film's side)",
+        default_strength=0.5,
+        guarantee="none",
+    )
+
+    def __init__(self, max_sigma: float = 1 / 16) -> None:
+        if max_sigma <= 0:
+            raise ValueError("max_sigma must be positive")
+        self.max_sigma = max_sigma
+
+    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
+        """Nothing to learn."""
+
+    def deidentify(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
+    ) -> list[Deidentified]:
+        amount = resolve_strength(self.info, strength)
+        return [Deidentified(self._blur(study, amount)) for study in batch]
+
+    def _blur(self, study: Study, amount: float) -> np.ndarray[Any, np.dtype[np.float32]]:
+        assert study.pixels is not None
+        sigma = amount * self.max_sigma * min(study.pixels.shape)
+        if sigma == 0:
+            return study.pixels
+        grey = Image.fromarray(np.round(study.pixels * 255).astype(np.uint8))
+        blurred = grey.filter(ImageFilter.GaussianBlur(sigma))
+        return np.asarray(blurred, dtype=np.float32) / 255

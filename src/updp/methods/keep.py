@@ -1,0 +1,29 @@
+"""keep: the film as it is. The row every table starts with, and for releases whose films may leave unaltered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from updp.methods.base import Deidentified, MethodInfo
+from updp.study import Study
+
+
+class Keep:
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="keep",
+        summary="the film as it is (header, report and burned-in text are still cleaned)",
+        knob="none",
+        default_strength=None,
+        guarantee="none: ribs, heart and spine still identify the patient",
+    )
+
+    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
+        """Nothing to learn."""
+
+    def deidentify(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
+    ) -> list[Deidentified]:
+        return [Deidentified(study.pixels) for study in batch]
