@@ -452,14 +452,20 @@ def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.floa
     return out
 
 
-def encode_png(pixels: NDArray[np.float32]) -> bytes:
-    """The film as an 8-bit grey PNG: header, data and end chunk, nothing else; the same bytes for the same film."""
+def grey8(pixels: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """The film in 256 grey values, as it is written."""
     import numpy as np
-    from PIL import Image
 
     scaled = np.multiply(pixels, np.float32(255), dtype=np.float32)
     scaled += np.float32(0.5)
     np.clip(scaled, 0, 255, out=scaled)
+    return scaled.astype(np.uint8)
+
+
+def encode_png(pixels: NDArray[np.float32]) -> bytes:
+    """The film as an 8-bit grey PNG: header, data and end chunk, nothing else; the same bytes for the same film."""
+    from PIL import Image
+
     out = io.BytesIO()
-    Image.fromarray(scaled.astype(np.uint8)).save(out, "PNG", compress_level=PNG_LEVEL)
+    Image.fromarray(grey8(pixels)).save(out, "PNG", compress_level=PNG_LEVEL)
     return out.getvalue()

@@ -43,6 +43,9 @@ class HeaderPolicy(Section):
     clean_descriptors: bool = Field(
         True, description="Keep descriptions and comments after the report detector has cleaned them."
     )
+    clean_structured_content: bool = Field(
+        True, description="Keep the content of structured reports after cleaning it; else it is replaced by dummies."
+    )
     retain_safe_private: bool = Field(False, description="Keep private elements known to be safe (PS3.15 E.3.10).")
 
 
@@ -89,6 +92,9 @@ class ReleasePolicy(Section):
     licence: str = Field("unspecified", description="Licence or agreement under which the release is shared.")
     attributes: tuple[Literal["view", "labels", "sex", "age", "date"], ...] = Field(
         ("view", "labels"), description="What the manifest says of a film. age is capped at 90, date is shifted."
+    )
+    labels: tuple[str, ...] = Field(
+        (), description="Label names that may leave beside those of ChestX-ray14 and CheXpert; others are dropped."
     )
     shard_size: int = Field(64, ge=1, le=100_000, description="Films a shard: the unit of work, resume and storage.")
 

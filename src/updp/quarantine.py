@@ -42,6 +42,7 @@ class Reason(StrEnum):
     METHOD_FAILED = "method-failed"
     METHOD_REFUSED = "method-refused"
     STATION_FAILED = "station-failed"
+    WORKER_DIED = "worker-died"
 
 
 #: What a data engineer can do about each; printed beside the counts.
@@ -75,6 +76,7 @@ REPAIR: dict[Reason, str] = {
     Reason.METHOD_FAILED: "the de-identification method raised an error on this film",
     Reason.METHOD_REFUSED: "the method's own check kept the film back",
     Reason.STATION_FAILED: "an unexpected error in a station; run with --debug and report it",
+    Reason.WORKER_DIED: "the film took its worker process down (damaged file or out of memory)",
 }
 
 

@@ -94,3 +94,16 @@ def split_of(patient_id: str, key: bytes) -> Split:
     digest = hmac.new(key, b"split\x00" + patient_id.encode(), "sha256").digest()
     place = int.from_bytes(digest[:8], "big") / 2**64
     return "train" if place < 0.7 else "val" if place < 0.8 else "test"
+
+
+#: Label names of CheXpert and MIMIC-CXR that are not among FINDINGS under the same name.
+CHEXPERT_LABELS: tuple[str, ...] = (
+    "No Finding",
+    "Enlarged Cardiomediastinum",
+    "Lung Opacity",
+    "Lung Lesion",
+    "Pleural Effusion",
+    "Pleural Other",
+    "Fracture",
+    "Support Devices",
+)

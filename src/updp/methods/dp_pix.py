@@ -56,20 +56,23 @@ class DPPix:
             assert study.pixels is not None
             height, width = study.pixels.shape
             m = height * width if self.m == "image" else self.m
-            scale = m / (self.b**2 * epsilon)
-            film = pixelate(study.pixels, self.b, scale, stream)
+            film = pixelate(study.pixels, self.b, m / epsilon, stream)
             out.append(Deidentified(film, {"epsilon": round(epsilon, 6), "unit": f"{m} pixels", "cell": self.b}))
         return out
 
 
-def pixelate(film: NDArray[np.float32], b: int, scale: float, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Cell means of ``film`` plus Laplace(0, scale), clipped to [0, 1] and replicated; a ragged last row or column of
-    cells is averaged over the b x b cell it would fill, edge pixels repeated, so that every cell has equal weight."""
+def pixelate(film: NDArray[np.float32], b: int, unit: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Cell means of ``film`` plus Laplace noise of scale ``unit`` / (pixels in the cell), clipped and replicated.
+
+    ``unit`` is m / epsilon. Cells cut short by the film's edge have fewer pixels, hence a larger sensitivity and more
+    noise: scaling by the true count keeps the guarantee where b does not divide the film.
+    """
     height, width = film.shape
-    padded = np.pad(film, ((0, -height % b), (0, -width % b)), mode="edge")
+    padded = np.pad(film, ((0, -height % b), (0, -width % b)))
     rows, columns = padded.shape[0] // b, padded.shape[1] // b
-    means = padded.reshape(rows, b, columns, b).mean(axis=(1, 3), dtype=np.float64)
-    noisy = np.clip(means + rng.laplace(0.0, scale, means.shape), 0.0, 1.0).astype(np.float32)
+    count = np.outer(np.minimum(b, height - b * np.arange(rows)), np.minimum(b, width - b * np.arange(columns)))
+    means = padded.reshape(rows, b, columns, b).sum(axis=(1, 3), dtype=np.float64) / count
+    noisy = np.clip(means + rng.laplace(0.0, 1.0, means.shape) * (unit / count), 0.0, 1.0).astype(np.float32)
     return np.repeat(np.repeat(noisy, b, axis=0), b, axis=1)[:height, :width]
 
 

@@ -1,0 +1,345 @@
+"""The command line: parse, call, print. Nothing here decides anything.
+
+Exit codes: 0 done, 2 wrong use or unreadable source, 3 blocked by the gate, 4 (``--strict``) something was quarantined.
+Heavy modules are imported inside the commands, so that ``updp --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from updp.release.assemble import Outcome
+    from updp.release.gate import Check
+
+DONE, WRONG_USE, BLOCKED, QUARANTINED = 0, 2, 3, 4
+
+app = typer.Typer(
+    name="updp",
+    help="Share radiology data between hospitals without sharing the patients.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # its tracebacks show local variables, and those hold patients
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+vault_app = typer.Typer(help="The pseudonym vault: which study is which. Inside the hospital only.", no_args_is_help=True)
+key_app = typer.Typer(help="The hospital's secret key.", no_args_is_help=True)
+app.add_typer(vault_app, name="vault")
+app.add_typer(key_app, name="key")
+
+KeyOption = Annotated[
+    Path | None, typer.Option("--key", help="Key file; made at first use. Default: the user's updp/key.")
+]
+
+
+@app.callback()
+def _settings(
+    debug: Annotated[bool, typer.Option("--debug", help="Say where unexpected errors happen (never patient data).")] = False,
+) -> None:
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(name)s: %(message)s")
+    if debug:  # other libraries' debug lines may quote the data
+        logging.getLogger().setLevel(logging.WARNING)
+        logging.getLogger("updp").setLevel(logging.DEBUG)
+
+
+@app.command()
+def deidentify(
+    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
+    out: Annotated[Path, typer.Argument(help="Where to put the release; run again to resume.")],
+    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
+    strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The method's privacy knob.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
+    key: KeyOption = None,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
+) -> None:
+    """Make a release of a hospital export. Running the same command again resumes."""
+    from updp.flow import deidentify as run
+    from updp.policy import Policy
+
+    console = _console()
+    settings = Policy.load(policy) if policy else Policy()
+    changes = {name: value for name, value in {"name": method, "strength": strength}.items() if value is not None}
+    settings = settings.model_copy(update={"method": settings.method.model_copy(update=changes)})
+    opened = _key(key, console)
+    with _progress(console) as bar:
+        outcome = run(
+            source,
+            out,
+            policy=settings,
+            key=opened,
+            layout=layout,
+            engine=engine,
+            workers=workers,
+            seed=seed,
+            limit=limit,
+            progress=bar,
+        )
+    _print_outcome(console, outcome)
+    if outcome.status == "blocked":
+        raise typer.Exit(BLOCKED)
+    if strict and outcome.quarantined:
+        raise typer.Exit(QUARANTINED)
+
+
+@app.command()
+def verify(
+    release: Annotated[Path, typer.Argument(help="A release folder.")],
+    trust: Annotated[str | None, typer.Option(help="The sending hospital's public key.")] = None,
+) -> None:
+    """Check a release as its receiver: signature, checksums, schema, residual PHI, gate."""
+    from updp.release.verify import verify as check
+
+    console = _console()
+    result = check(release, trusted=trust)
+    _print_checks(console, result.checks)
+    if not result.intact:
+        console.print("[bold red]Do not use this release.")
+        raise typer.Exit(BLOCKED)
+    if result.status != "passed":
+        console.print("Intact, but [bold]its privacy and usefulness were not measured[/]; treat it as identifiable.")
+    else:
+        console.print("[green]Intact and passed the gate.")
+
+
+@app.command()
+def scan(
+    source: Annotated[Path, typer.Argument(help='JSON lines {"id", "text"}; - for standard input.')],
+    out: Annotated[Path | None, typer.Option(help="Where to write the spans; default: standard output.")] = None,
+) -> None:
+    """Find PHI in text: lines {"id","text"} in, {"id","spans":[...]} out."""
+    from contextlib import ExitStack
+
+    from updp.reports import render_counts, scan_lines
+
+    with ExitStack() as stack:
+        lines = sys.stdin if str(source) == "-" else stack.enter_context(source.open(encoding="utf-8"))
+        target = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
+        counts = scan_lines(lines, target)
+    if out:
+        typer.echo(render_counts(counts))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to put hospital, release and report.")] = Path("demo-out"),
+    seed: Annotated[int, typer.Option(help="Another seed, another hospital.")] = 0,
+) -> None:
+    """The whole story on a virtual hospital: de-identify, verify, report."""
+    from updp.demo import run
+
+    console = _console()
+    with _progress(console) as bar:
+        result = run(out, seed=seed, progress=bar)
+    _print_outcome(console, result.outcome)
+    _print_checks(console, result.verification.checks)
+    console.print(f"Invented identifiers found in the release: [bold]{result.leaks}[/] of {result.canaries}")
+    console.print(f"Report: [bold]{result.report}[/]")
+    if result.leaks or not result.verification.intact:
+        raise typer.Exit(BLOCKED)
+
+
+@app.command()
+def methods() -> None:
+    """The de-identification methods there are."""
+    from updp.methods import METHODS, method_info
+
+    console = _console()
+    for info in map(method_info, METHODS):
+        console.print(f"[bold]{info.name}[/]  {info.summary}", soft_wrap=True)
+        default = "" if info.default_strength is None else f" (default {info.default_strength:.2g})"
+        for name, text in (("strength", info.knob + default), ("guarantee", info.guarantee), ("paper", info.paper)):
+            if text:
+                console.print(f"    [dim]{name:<10}[/]{text}", soft_wrap=True)
+
+
+@app.command()
+def sources() -> None:
+    """The source layouts there are."""
+    from updp.sources import LAYOUTS, describe
+
+    _table(("layout", "recognised by"), [(name, describe(name)) for name in LAYOUTS])
+
+
+@app.command()
+def packs() -> None:
+    """The model packs there are."""
+    from updp.models import list_packs
+
+    rows = [(p.name, p.version, ", ".join(p.roles), p.description) for p in list_packs()]
+    _table(("pack", "version", "roles", "what it is"), rows)
+
+
+@app.command("policy")
+def show_policy(
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON schema instead.")] = False,
+    check: Annotated[Path | None, typer.Option(help="Check a policy file.")] = None,
+) -> None:
+    """Print the default policy, its JSON schema, or check a policy file."""
+    from updp.policy import Policy, json_schema
+
+    if check:
+        Policy.load(check)
+        typer.echo(f"{check}: a valid policy")
+    else:
+        typer.echo(json_schema() if schema else Policy().to_toml(), nl=False)
+
+
+@key_app.command("new")
+def key_new(path: Annotated[Path, typer.Argument(help="Where to put it.")]) -> None:
+    """Make a new secret key (0600); never overwrites one."""
+    from updp.keys import Key
+
+    made = Key.create(path)
+    typer.echo(f"key {made.fingerprint} made; keep it inside the hospital and back it up")
+
+
+@key_app.command("public")
+def key_public(key: KeyOption = None) -> None:
+    """Print the public key that receivers give to `updp verify --trust`."""
+    from updp.release.signature import public_key
+
+    typer.echo(public_key(_key(key, None)))
+
+
+@vault_app.command("export")
+def vault_export(
+    out: Annotated[Path, typer.Argument(help="The output folder of a run.")],
+    to: Annotated[Path, typer.Option("--to", help="CSV file to write (0600).")],
+    key: KeyOption = None,
+) -> None:
+    """Write release id ↔ source study as CSV: for recall of a patient, audit, the hospital's own attacks."""
+    from updp.keys import Key, default_path
+    from updp.release.vault import export
+
+    count = export(out, Key.load(key or default_path()), to)
+    typer.echo(f"{count} links written; this file names patients, keep it inside the hospital")
+
+
+# -- printing --------------------------------------------------------------------------------------------------------
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _key(path: Path | None, console: Console | None) -> Any:
+    from updp.keys import Key, default_path
+
+    place = path or default_path()
+    key, made = Key.load_or_create(place)
+    if made and console:
+        console.print(f"A new secret key was made at {place} (fingerprint {key.fingerprint}). Back it up; never share it.")
+    return key
+
+
+class _progress:
+    """A bar with rate and time left on a terminal; elsewhere a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.console = console
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.bar.add_task("films", total=None, rate="")
+        self.next_line = 0.0
+
+    def __enter__(self) -> _progress:
+        import time
+
+        self.clock = time.monotonic
+        self.start: float | None = None
+        self.first = 0
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = self.clock()
+        if self.start is None:  # what had landed before does not count towards the rate
+            self.start, self.first, self.next_line = now, done, now + 30
+        rate = (done - self.first) / (now - self.start) if now > self.start else 0.0
+        self.bar.update(self.task, completed=done, total=total, rate=f"{rate:.1f}/s" if rate else "")
+        if not self.console.is_terminal and (now >= self.next_line or done == total):
+            left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
+            self.console.print(f"films {done}/{total}, {rate:.1f}/s{left}")
+            self.next_line = now + 30
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(*heads, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    _console().print(table)
+
+
+def _print_checks(console: Console, checks: tuple[Check, ...]) -> None:
+    for check in checks:
+        mark = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[yellow]?[/]"}[check.held]
+        console.print(f"{mark} {check.name}: {check.detail}", soft_wrap=True)
+
+
+def _print_outcome(console: Console, outcome: Outcome) -> None:
+    from updp.quarantine import REPAIR, Reason
+
+    console.print(f"[bold]{outcome.released}[/] films released to {outcome.folder}", soft_wrap=True)
+    if outcome.skipped:
+        console.print(f"{outcome.skipped} lateral films passed over")
+    for code, count in outcome.quarantined.items():
+        console.print(f"[yellow]{count}[/] kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
+    if outcome.status == "not-measured":
+        console.print("[yellow]Not measured:[/] no attack was run and no usefulness tested; the release is marked so.")
+    elif outcome.status == "blocked":
+        console.print("[bold red]Blocked by the gate.[/] See evidence/report.html in that folder.")
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    raise SystemExit(WRONG_USE)
+
+
+def main() -> None:
+    """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
+    try:
+        app()
+    except (KeyboardInterrupt, BrokenPipeError):
+        os._exit(130)
+    except Exception as error:
+        if type(error).__module__.startswith("updp.") and isinstance(error, ValueError | OSError):
+            _fail(str(error))
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            _fail(os.strerror(error.errno or 0))
+        from updp.stations import whereabouts
+
+        _fail(f"unexpected {whereabouts(error)}; nothing was released")
+
+
+if __name__ == "__main__":
+    main()

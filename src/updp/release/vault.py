@@ -1,0 +1,76 @@
+"""The pseudonym vault: which study a release id or a quarantine entry was. It stays in the hospital.
+
+One AES-256-GCM file a shard, beside the release and never inside it, readable by its owner only. Whoever holds the key
+can recall a patient, answer an audit, or find the study behind a reason code.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from updp.keys import Key
+from updp.release.files import write_bytes
+
+_MAGIC = b"updp-vault-1\n"
+COLUMNS = (
+    "ref", "release_id", "patient", "study", "source_film_id", "source_study_id", "source_patient_id", "reason",
+)  # fmt: skip
+
+
+class BadVault(ValueError):
+    """The vault cannot be opened; the message says why and shows nothing of it."""
+
+
+def seal(path: Path, links: list[dict[str, Any]], key: Key) -> None:
+    """Write one shard's links, encrypted; the shard's name is bound in, so that files cannot be swapped."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = os.urandom(12)
+    box = AESGCM(key.vault_key()).encrypt(nonce, json.dumps(links).encode(), _MAGIC + path.stem.encode())
+    write_bytes(path, _MAGIC + nonce + box, mode=0o600)
+
+
+def open_vault(folder: Path, key: Key) -> Iterator[dict[str, Any]]:
+    """Every link of a run, shard by shard."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    files = sorted(folder.glob("*.vault"))
+    if not files:
+        raise BadVault("there is no vault at this output")
+    cipher = AESGCM(key.vault_key())
+    for path in files:
+        raw = path.read_bytes()
+        if not raw.startswith(_MAGIC):
+            raise BadVault(f"{path.name} is not an updp vault file")
+        body = raw[len(_MAGIC) :]
+        try:
+            plain = cipher.decrypt(body[:12], body[12:], _MAGIC + path.stem.encode())
+        except InvalidTag:
+            raise BadVault(f"{path.name} does not open with this key, or was altered") from None
+        yield from json.loads(plain)
+
+
+def export(folder: Path, key: Key, to: Path) -> int:
+    """Write all links as CSV, readable by its owner only; returns how many."""
+    try:
+        handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadVault(f"{to} is already there; it is never overwritten") from None
+    count = 0
+    try:
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as out:
+            table = csv.DictWriter(out, COLUMNS)
+            table.writeheader()
+            for link in open_vault(folder, key):
+                table.writerow(link)
+                count += 1
+    except BaseException:
+        to.unlink(missing_ok=True)  # half a list of patients is of no use to anyone
+        raise
+    return count
