@@ -31,6 +31,7 @@ class Reason(StrEnum):
     DICOM_UNREADABLE = "dicom-unreadable"
     DICOM_NO_PIXELS = "dicom-no-pixels"
     DICOM_DIRECTORY = "dicom-directory"
+    NOT_A_FILM = "not-a-film"
     HEADER_RESIDUAL = "header-residual-phi"
     BURNED_IN_UNCHECKED = "burned-in-text-unchecked"
     BURNED_IN_RESIDUAL = "burned-in-text-residual"
@@ -65,6 +66,7 @@ REPAIR: dict[Reason, str] = {
     Reason.DICOM_UNREADABLE: "the DICOM file is damaged; export it again",
     Reason.DICOM_NO_PIXELS: "the DICOM object carries no pixel data",
     Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",
+    Reason.NOT_A_FILM: "the DICOM object is no CR, DX or secondary capture image; leave it out of the export",
     Reason.HEADER_RESIDUAL: "the cleaned header failed its second check",
     Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
     Reason.BURNED_IN_RESIDUAL: "text was still legible after painting; review by hand",
