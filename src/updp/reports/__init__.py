@@ -1,0 +1,1 @@
+"""Reports: find what identifies, replace it, keep every finding."""

@@ -1,0 +1,78 @@
+"""Word lists with provenance: what may never leave (blacklist), what must survive (whitelist), names, words, places.
+
+Detection reads them, and generation is steered by the same files. ``data/README.md`` says where each comes from.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from types import MappingProxyType
+
+
+class LayerMissing(RuntimeError):
+    """A layer of the detector cannot be loaded; nothing may be released without it."""
+
+
+def read_data(name: str) -> bytes:
+    """The bytes of a shipped data file; ``.gz`` files are unpacked."""
+    try:
+        raw = (resources.files("updp.reports") / "data" / name).read_bytes()
+        return gzip.decompress(raw) if name.endswith(".gz") else raw
+    except (OSError, EOFError, gzip.BadGzipFile) as error:
+        raise LayerMissing(f"the report detector's data file {name} cannot be read; reinstall updp") from error
+
+
+def _terms(name: str) -> Mapping[str, frozenset[str]]:
+    try:
+        groups = tomllib.loads(read_data(name).decode())["terms"]
+    except (tomllib.TOMLDecodeError, KeyError, UnicodeDecodeError) as error:
+        raise LayerMissing(f"the report detector's data file {name} is damaged; reinstall updp") from error
+    return MappingProxyType({group: frozenset(words) for group, words in groups.items()})
+
+
+@lru_cache(maxsize=1)
+def blacklist() -> Mapping[str, frozenset[str]]:
+    """Terms that announce or carry identity, by the seven groups of the UPDP paper."""
+    return _terms("blacklist.toml")
+
+
+@lru_cache(maxsize=1)
+def whitelist() -> Mapping[str, frozenset[str]]:
+    """Terms that must survive, by kind: pathology, modality, view, anatomy, tissue, ..."""
+    return _terms("whitelist.toml")
+
+
+@lru_cache(maxsize=1)
+def names() -> Mapping[str, str]:
+    """Name to a three-letter code: how common as a given name (0-3), as a surname (0-3), and sex (F, M or U)."""
+    return _coded("names.txt.gz")
+
+
+@lru_cache(maxsize=1)
+def vocabulary() -> Mapping[str, str]:
+    """Word that is no name to "1" (known), "2" (common English) or "3" (used in real radiology reports)."""
+    return _coded("vocabulary.txt.gz")
+
+
+@lru_cache(maxsize=1)
+def places() -> frozenset[str]:
+    """Cities and counties, lower case without diacritics."""
+    return frozenset(read_data("places.txt.gz").decode().split("\n"))
+
+
+@lru_cache(maxsize=1)
+def surrogate_names() -> Mapping[str, tuple[str, ...]]:
+    """The public pool surrogate names are drawn from: "surname", "F" and "M"."""
+    return {k: tuple(v) for k, v in json.loads(read_data("surrogate_names.json.gz")).items()}
+
+
+def _coded(name: str) -> Mapping[str, str]:
+    fields = read_data(name).decode().split()
+    if not fields or len(fields) % 2:
+        raise LayerMissing(f"the report detector's data file {name} is damaged; reinstall updp")
+    return dict(zip(fields[::2], fields[1::2], strict=True))
