@@ -1,0 +1,1 @@
+"""Screening: what identifies a patient in the DICOM header and in letters burned into the film."""
