@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # its tracebacks show local variables, and those hold patients
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-vault_app = typer.Typer(help="The pseudonym vault: which study is which. Inside the hospital only.", no_args_is_help=True)
+vault_app = typer.Typer(help="Which study is which; inside the hospital only.", no_args_is_help=True)
 key_app = typer.Typer(help="The hospital's secret key.", no_args_is_help=True)
 app.add_typer(vault_app, name="vault")
 app.add_typer(key_app, name="key")
@@ -42,7 +42,7 @@ KeyOption = Annotated[
 
 @app.callback()
 def _settings(
-    debug: Annotated[bool, typer.Option("--debug", help="Say where unexpected errors happen (never patient data).")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Say where errors happen (never patient data).")] = False,
 ) -> None:
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(name)s: %(message)s")
     if debug:  # other libraries' debug lines may quote the data
@@ -243,7 +243,7 @@ def _key(path: Path | None, console: Console | None) -> Any:
     place = path or default_path()
     key, made = Key.load_or_create(place)
     if made and console:
-        console.print(f"A new secret key was made at {place} (fingerprint {key.fingerprint}). Back it up; never share it.")
+        console.print(f"A new secret key was made at {place} ({key.fingerprint}). Back it up; never share it.")
     return key
 
 

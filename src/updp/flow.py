@@ -266,6 +266,7 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         if isinstance(result, Stopped):
             kept_back.append((item, result))
         else:
+            assert result.pixels is not None
             passed.append((item, result))
             contents.append(job.key.digest("content", film.grey8(result.pixels).tobytes()).hex()[:16])
     made = make([study for _, study in passed]) if passed else []

@@ -47,7 +47,7 @@ def build(source: Source, policy: Policy, key: Key) -> list[tuple[str, Station]]
 
 
 def passage(study: Study, stations: list[tuple[str, Station]]) -> Study | Stopped:
-    """Take one study through the stations; whatever goes wrong is a reason, never a crash and never the data's words."""
+    """Take one study through the stations; what goes wrong is a reason, never a crash nor the data's words."""
     for name, station in stations:
         try:
             study = station(study)

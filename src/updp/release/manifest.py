@@ -1,4 +1,4 @@
-"""The manifest: one row a film, as Parquet. The columns are the whole of what a receiver learns beside film and report."""
+"""The manifest: one row a film, as Parquet. Beside film and report, its columns are all a receiver learns."""
 
 from __future__ import annotations
 

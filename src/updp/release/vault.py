@@ -10,6 +10,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,21 +57,38 @@ def open_vault(folder: Path, key: Key) -> Iterator[dict[str, Any]]:
         yield from json.loads(plain)
 
 
-def export(folder: Path, key: Key, to: Path) -> int:
-    """Write all links as CSV, readable by its owner only; returns how many."""
+def export(out: Path, key: Key, to: Path) -> int:
+    """Write all links of the run at ``out`` as CSV, readable by its owner only; returns how many.
+
+    Films that were kept back have a reason and no release id.
+    """
+    reasons = _reasons(out / "quarantine.jsonl")
+    links = open_vault(out / "vault", key)
+    first = next(links, None)  # opens the first file: a wrong key leaves no CSV behind
     try:
         handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise BadVault(f"{to} is already there; it is never overwritten") from None
     count = 0
     try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as out:
-            table = csv.DictWriter(out, COLUMNS)
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as table_file:
+            table = csv.DictWriter(table_file, COLUMNS)
             table.writeheader()
-            for link in open_vault(folder, key):
-                table.writerow(link)
+            for link in chain([] if first is None else [first], links):
+                reason = reasons.get(link["ref"], "")
+                if reason:
+                    link.pop("release_id", None)
+                table.writerow({**link, "reason": reason})
                 count += 1
     except BaseException:
         to.unlink(missing_ok=True)  # half a list of patients is of no use to anyone
         raise
     return count
+
+
+def _reasons(path: Path) -> dict[str, str]:
+    try:
+        entries = [json.loads(line) for line in path.read_bytes().splitlines()]
+    except OSError:  # the run is not finished
+        return {}
+    return {entry["ref"]: entry["reason"] for entry in entries}
