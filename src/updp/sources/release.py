@@ -1,0 +1,141 @@
+"""An ``updp`` release as a source: to be evaluated, mixed with local data, or checked.
+
+``manifest.parquet`` has a row a film; its report is a line of ``reports/<shard>.jsonl`` and is read with the film.
+Ids are the release's pseudonyms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from updp.quarantine import Reason, Refused
+from updp.sources.base import (
+    BadSource,
+    Layout,
+    Refusal,
+    age_of,
+    checked_text,
+    date_of,
+    raw_lines,
+    sex_of,
+    split_of,
+    view_of,
+)
+from updp.study import Report, Study
+
+_COLUMNS = (
+    "release_id",
+    "patient",
+    "study",
+    "split",
+    "file_name",
+    "shard",
+    "has_report",
+    "view",
+    "labels",
+    "sex",
+    "age",
+    "date",
+)
+_NEEDED = {"release_id", "patient", "study", "file_name", "shard"}
+_BATCH = 512
+
+
+class Release(Layout):
+    """A release made by updp."""
+
+    layout = "release"
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        super().__init__(root, **options)
+        with _open(root / "manifest.parquet") as table:
+            if missing := _NEEDED - set(table.schema_arrow.names):
+                raise BadSource(f"{root}: the release's manifest lacks {', '.join(sorted(missing))}")
+
+    @classmethod
+    def recognises(cls, root: Path) -> bool:
+        if not (root / "manifest.parquet").is_file():
+            return False
+        try:
+            with _open(root / "manifest.parquet") as table:
+                return "release_id" in table.schema_arrow.names
+        except BadSource:
+            return False
+
+    def rows(self) -> Iterator[Study | Refusal]:
+        import pyarrow as pa
+
+        with _open(self.root / "manifest.parquet") as table:
+            columns = [name for name in _COLUMNS if name in table.schema_arrow.names]
+            number = 0
+            try:
+                for batch in table.iter_batches(batch_size=_BATCH, columns=columns, use_threads=False):
+                    for row in batch.to_pylist():
+                        number += 1
+                        try:
+                            yield self._study(row)
+                        except Refused as refused:
+                            yield Refusal(str(row["release_id"] or f"row {number}"), refused.reason)
+            except (pa.ArrowException, OSError, UnicodeDecodeError):
+                raise BadSource(f"{self.root}: the release's manifest is damaged") from None
+
+    def _study(self, row: Mapping[str, Any]) -> Study:
+        film_id, study_id, patient_id = (str(row[name] or "") for name in ("release_id", "study", "patient"))
+        if not (film_id and study_id and patient_id):
+            raise Refused(Reason.ID_MISSING)
+        labels = row.get("labels")
+        return Study(
+            film_id=film_id,
+            study_id=study_id,
+            patient_id=patient_id,
+            path=self.found(str(row["file_name"] or "")),
+            view=view_of(row.get("view")),
+            labels=None if labels is None else tuple(labels),
+            report_path=self._reports(str(row["shard"] or "")) if row.get("has_report", True) else None,
+            age=age_of(row.get("age")),
+            sex=sex_of(row.get("sex")),
+            date=date_of(row.get("date")),
+            split=split_of(row.get("split")),
+        )
+
+    def _reports(self, shard: str) -> Path:
+        try:
+            return self.found(f"reports/{shard}.jsonl")
+        except Refused as refused:
+            raise Refused(
+                Reason.REPORT_UNREADABLE if refused.reason is Reason.IMAGE_MISSING else refused.reason
+            ) from None
+
+    def load_report(self, study: Study) -> Study:
+        if study.report is not None or study.report_path is None:
+            return study
+        return study.but(report=_line(study.report_path, study.film_id))
+
+
+def _line(path: Path, release_id: str) -> Report:
+    """The report of one film in a shard's file."""
+    wanted = json.dumps(release_id).encode()
+    try:
+        with open(path, "rb") as raw:
+            for line in raw_lines(raw):
+                if wanted not in line:  # cheaper than parsing every report of the shard
+                    continue
+                row = json.loads(line)
+                if row["release_id"] == release_id:
+                    return Report({str(name): checked_text(text) for name, text in row["sections"].items()})
+    except (OSError, BadSource, ValueError, KeyError, TypeError, AttributeError):
+        raise Refused(Reason.REPORT_UNREADABLE) from None
+    raise Refused(Reason.REPORT_MISSING)
+
+
+def _open(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**16)
+    except (pa.ArrowException, OSError):
+        raise BadSource(f"{path}: this is not a readable Parquet file") from None
