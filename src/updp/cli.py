@@ -168,9 +168,9 @@ def methods() -> None:
 @app.command()
 def sources() -> None:
     """The source layouts there are."""
-    from updp.sources import LAYOUTS, describe
+    from updp.sources import LAYOUTS
 
-    _table(("layout", "recognised by"), [(name, describe(name)) for name in LAYOUTS])
+    _table(("layout", "what the folder holds"), [(name, entry.description) for name, entry in LAYOUTS.items()])
 
 
 @app.command()

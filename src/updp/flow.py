@@ -30,7 +30,7 @@ from updp.policy import Policy
 from updp.quarantine import Quarantined, Reason
 from updp.release.assemble import Outcome, assemble, finished
 from updp.release.files import OutputError, explain, write_bytes
-from updp.release.shard import Film, ShardRecord, land, shard_name
+from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
 from updp.sources.base import Refusal
 from updp.stations import Stopped
 from updp.study import Study
@@ -56,6 +56,7 @@ class Job:
     policy: Policy
     key: Key
     seed: int
+    folders: int  # release shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,14 @@ def deidentify(
         policy = policy.model_copy(update={"method": policy.method.model_copy(update={"name": method})})
     if not isinstance(key, Key):
         key, _ = Key.load_or_create(Path(key) if key else default_path())
-    opened = open_source(Path(source), layout, frontal_only=policy.source.frontal_only, limit=limit)
+    opened = open_source(
+        Path(source),
+        layout,
+        frontal_only=policy.source.frontal_only,
+        limit=limit,
+        max_pixels=policy.image.max_pixels,
+        min_side=policy.image.min_side,
+    )
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)
     stations.MakeFilm(policy, key, seed)  # a method that does not exist, or wrong options, ends the run here
@@ -113,10 +121,12 @@ def deidentify(
         if (done := finished(target)) is not None:
             _clean(target)
             return done
-        job = Job(hashlib.sha256(json.dumps(identity).encode()).hexdigest(), target, opened, policy, key, seed)
+        name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+        folders = -(-survey.films // policy.release.shard_size) or 1
+        job = Job(name, target, opened, policy, key, seed, folders)
         count = 0
         for record in _land_all(job, survey, run, workers):
-            count += len(record.rows) + len(record.quarantine)
+            count += len(record.films) + len(record.quarantine)
             if progress:
                 progress(count, survey.films)
         try:
@@ -183,12 +193,13 @@ def _shards(job: Job, survey: Survey) -> Iterator[Shard]:
 
 def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[ShardRecord]:
     """Every shard's record, as shards are found to have landed or the engine finishes them."""
+    build = job.out / ".work" / "build"
     landed: deque[ShardRecord] = deque()
 
     def tasks() -> Iterator[tuple[Job, Shard]]:
         for shard in _shards(job, survey):
             record = ShardRecord.load(job.out / ".work" / "shards" / f"{shard_name(shard.index)}.json")
-            if record is not None and record.members == _members(shard, job.key) and _present(job.out, record):
+            if record is not None and record.members == _members(shard, job.key) and record.present(build):
                 landed.append(record)
             else:
                 yield job, shard
@@ -202,12 +213,6 @@ def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[Shar
         while landed:
             yield landed.popleft()
     yield from landed
-
-
-def _present(out: Path, record: ShardRecord) -> bool:
-    """Whether the shard's files are really there (a power cut can lose a file whose record survived)."""
-    build = out / ".work" / "build"
-    return all((build / name).is_file() and (build / name).stat().st_size > 0 for name in record.sums)
 
 
 def _members(shard: Shard, key: Key) -> str:
@@ -277,7 +282,7 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         if isinstance(result, Stopped):
             kept_back.append((item, result))
             continue
-        films.append(_film(result, name, job.policy, content, job.key.ref(item.film_id)))
+        films.append(_film(result, job, content, job.key.ref(item.film_id)))
         links.append(_link(item, job.key, study))
         _tally(tallies, result)
     quarantined = []
@@ -290,15 +295,16 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         return explain(error)
 
 
-def _film(study: Study, shard: str, policy: Policy, content: str, ref: str) -> Film:
-    if policy.image.format == "dicom":
+def _film(study: Study, job: Job, content: str, ref: str) -> Film:
+    if job.policy.image.format == "dicom":
         from updp.release.dicom import encode_dicom
 
         data, suffix = encode_dicom(study), "dcm"
     else:
         assert study.pixels is not None
         data, suffix = film.encode_png(study.pixels), "png"
-    return Film(data, suffix, study.report, stations.manifest_row(study, shard, suffix, policy), content, ref)
+    row = stations.manifest_row(study, release_shard(study.film_id, job.folders), suffix, job.policy)
+    return Film(data, study.report, row, content, ref)
 
 
 def _link(item: Study | Refusal, key: Key, released: Study | None) -> dict[str, str]:
@@ -406,8 +412,6 @@ def _begin(out: Path, identity: dict[str, Any]) -> None:
         for folder in (".work/shards", ".work/build/images", ".work/build/reports"):
             (out / folder).mkdir(parents=True, exist_ok=True)
         (out / "vault").mkdir(mode=0o700, exist_ok=True)
-        for left in (out / ".work").glob("tmp-*"):
-            shutil.rmtree(left, ignore_errors=True)
     except OSError as error:
         raise explain(error) from None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -23,9 +24,12 @@ from updp.quarantine import Reason
 from updp.release import card, manifest
 from updp.release.files import OutputError, sync_folder, write_bytes
 from updp.release.gate import Status, Verdict, judge
-from updp.release.shard import ShardRecord
+from updp.release.shard import STAMP, ShardRecord
 from updp.release.signature import checksum_line, file_sum, sign
 from updp.screening import conformance
+
+#: Films held before they are written to the sorter's files.
+_HELD = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +61,21 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     overview = _overview(out)
     tallies: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    with _replacing(out / "quarantine.jsonl", mode=0o600) as quarantine:
-
-        def rows() -> Iterator[dict[str, Any]]:
-            for record in _records(out):
-                tallies.update(record.tallies)
-                kept_back = list(record.quarantine)
-                for row, content, ref in zip(record.rows, record.content, record.refs, strict=True):
-                    if content in overview.shared:
-                        kept_back.append({"ref": ref, "station": "assembly", "reason": Reason.FILM_SHARED.value})
-                    else:
-                        yield row
-                for entry in kept_back:
-                    reasons[entry["reason"]] += 1
-                    quarantine.write(json.dumps(entry).encode() + b"\n")
-
-        released = manifest.write(build / "manifest.parquet", rows())
-    if overview.shared:
+    with _replacing(out / "quarantine.jsonl", mode=0o600) as quarantine, _Sorter(out / ".work" / "sort") as sorter:
         for record in _records(out):
-            _drop(build, record, overview.shared)
+            tallies.update(record.tallies)
+            kept_back = list(record.quarantine)
+            for film in record.films:
+                if film["content"] in overview.shared:
+                    (build / film["row"]["file_name"]).unlink(missing_ok=True)
+                    kept_back.append({"ref": film["ref"], "station": "assembly", "reason": Reason.FILM_SHARED.value})
+                else:
+                    sorter.add(film["row"]["shard"], film)
+            for entry in kept_back:
+                reasons[entry["reason"]] += 1
+                quarantine.write(json.dumps(entry).encode() + b"\n")
+        with _replacing(out / ".work" / "sums") as sums:
+            released = manifest.write(build / "manifest.parquet", _rows(build, sorter, sums))
     verdict = judge(policy.gate, released=released, quarantined=reasons.total(), disjoint=overview.disjoint)
     facts = _facts(policy, released, reasons, tallies, verdict)
     (build / "evidence").mkdir(exist_ok=True)
@@ -92,14 +92,77 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     with _replacing(build / "checksums.sha256") as listing:
         for name in sorted([*texts, "manifest.parquet"]):
             listing.write(checksum_line(file_sum(build / name), name))
-        for record in _records(out):
-            for name, digest in _remaining(build, record, overview.shared):
-                listing.write(checksum_line(digest, name))
+        with (out / ".work" / "sums").open("rb") as sums_file:
+            shutil.copyfileobj(sums_file, listing)
     sign(build, key)
+    for name in (*texts, "manifest.parquet", "checksums.sha256", "signature"):
+        os.utime(build / name, (STAMP, STAMP))
     folder = out / ("blocked" if verdict.status == "blocked" else "release")
     os.rename(build, folder)
     sync_folder(out)
     return Outcome(verdict.status, folder, released, dict(sorted(reasons.items())))
+
+
+def _rows(build: Path, sorter: _Sorter, sums: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Rows of the manifest in the order of release ids, writing report files and checksums on the way."""
+    for folder in (build / "images").iterdir():
+        if folder.name not in sorter.shards:
+            shutil.rmtree(folder)
+    for shard, films in sorter:
+        listed = {Path(film["row"]["file_name"]).name for film in films}
+        for stray in set(os.listdir(build / "images" / shard)) - listed:  # left by a shard that was done again
+            (build / "images" / shard / stray).unlink()
+        lines = []
+        for film in films:
+            row = film["row"]
+            sums.write(checksum_line(film["sum"], row["file_name"]))
+            if film["report"] is not None:
+                line = {name: row[name] for name in ("release_id", "patient", "study")}
+                lines.append(json.dumps({**line, "sections": film["report"]}, ensure_ascii=False) + "\n")
+            yield row
+        if lines:
+            path = build / "reports" / f"{shard}.jsonl"
+            write_bytes(path, "".join(lines).encode())
+            os.utime(path, (STAMP, STAMP))
+            sums.write(checksum_line(file_sum(path), f"reports/{shard}.jsonl"))
+
+
+class _Sorter:
+    """Films by release shard, through files on disk: the set of all films never has to fit into memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shards: set[str] = set()
+        self.held: dict[str, list[bytes]] = {}
+        self.count = 0
+
+    def __enter__(self) -> _Sorter:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(mode=0o700)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def add(self, shard: str, film: dict[str, Any]) -> None:
+        self.shards.add(shard)
+        self.held.setdefault(shard, []).append(json.dumps(film).encode() + b"\n")
+        self.count += 1
+        if self.count == _HELD:
+            self._spill()
+
+    def _spill(self) -> None:
+        for shard, lines in self.held.items():
+            with (self.folder / shard).open("ab") as out:
+                out.writelines(lines)
+        self.held.clear()
+        self.count = 0
+
+    def __iter__(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        self._spill()
+        for path in sorted(self.folder.iterdir()):
+            films = [json.loads(line) for line in path.read_bytes().splitlines()]
+            yield path.name, sorted(films, key=lambda film: film["row"]["release_id"])
 
 
 @contextmanager
@@ -135,10 +198,10 @@ def _overview(out: Path) -> _Overview:
 
     content, patient, split = array("Q"), array("Q"), array("B")
     for record in _records(out):
-        for row, digest in zip(record.rows, record.content, strict=True):
-            content.append(int(digest, 16))
-            patient.append(_number(row["patient"]))
-            split.append(("train", "val", "test").index(row["split"]))
+        for film in record.films:
+            content.append(int(film["content"], 16))
+            patient.append(_number(film["row"]["patient"]))
+            split.append(("train", "val", "test").index(film["row"]["split"]))
     if not content:
         return _Overview(frozenset(), True)
     patients = np.frombuffer(patient, np.uint64)
@@ -157,40 +220,6 @@ def _overview(out: Path) -> _Overview:
 def _number(pseudonym: str) -> int:
     """A 64-bit number of a pseudonym, to keep tables of patients small; it is keyed already."""
     return int.from_bytes(hashlib.blake2b(pseudonym.encode(), digest_size=8).digest(), "big")
-
-
-def _drop(build: Path, record: ShardRecord, shared: frozenset[str]) -> None:
-    """Take films out of a landed shard, with their reports; doing it twice changes nothing."""
-    dropped = {}
-    for row, content in zip(record.rows, record.content, strict=True):
-        if content in shared:
-            dropped[row["release_id"]] = build / row["file_name"]
-    for path in dropped.values():
-        path.unlink(missing_ok=True)
-    folder = build / "images" / record.shard
-    if dropped and folder.exists() and not any(folder.iterdir()):
-        folder.rmdir()
-    reports = build / "reports" / f"{record.shard}.jsonl"
-    if dropped and reports.exists():
-        kept = [line for line in reports.read_bytes().splitlines(keepends=True)
-                if json.loads(line)["release_id"] not in dropped]  # fmt: skip
-        if kept:
-            write_bytes(reports, b"".join(kept))
-        else:
-            reports.unlink()
-
-
-def _remaining(build: Path, record: ShardRecord, shared: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Files of a shard with their sums; those taken when the films were written serve again."""
-    touched = not shared.isdisjoint(record.content)
-    for name, digest in record.sums.items():
-        path = build / name
-        if not touched:
-            if not path.is_file():
-                raise OutputError("a file of a landed shard is gone; run the same command again")
-            yield name, digest
-        elif path.is_file():
-            yield name, file_sum(path)
 
 
 def _facts(

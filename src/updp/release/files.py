@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from pathlib import Path
 
 
@@ -46,11 +45,3 @@ def sync_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def replace_folder(temporary: Path, final: Path) -> None:
-    """Put a finished folder in its place, over whatever an interrupted run left there."""
-    if final.exists():
-        shutil.rmtree(final)
-    os.rename(temporary, final)
-    sync_folder(final.parent)

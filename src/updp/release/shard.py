@@ -1,14 +1,20 @@
-"""One shard of a release: films and reports of a fixed set of studies, landed whole or not at all.
+"""Shards: the unit of work, and the unit of storage. They are not the same studies.
+
+A *work shard* is a run of consecutive studies of the source; it lands whole or not at all. A *release shard* is a folder
+of films and a file of reports, chosen for each film by its release id, which is a keyed hash: films that stood side by
+side in the source are scattered, so the order of the release says nothing about the order of patients. For the same
+reason every file carries the same time stamp.
 
 While a run is under way its output looks like this::
 
-    OUT/.work/run.json  lock          what the run is, and that it is running
-    OUT/.work/shards/00012.json       written last: shard 12 has landed, and what is in it
-    OUT/.work/build/images/00012/     the release as far as it is built
-    OUT/.work/build/reports/00012.jsonl
-    OUT/vault/00012.vault             which study was which; stays in the hospital
+    OUT/run.json                       what the run is
+    OUT/.work/lock                     that it is running
+    OUT/.work/shards/00012.json        written last: work shard 12 has landed, and what is in it
+    OUT/.work/build/images/00007/      the release as far as it is built
+    OUT/vault/00012.vault              which study was which; stays in the hospital
 
-A shard without its record is done again from scratch, so a run may be killed at any moment.
+A shard without its record is done again; its films come out the same, byte for byte, so a run may be killed at any
+moment.
 """
 
 from __future__ import annotations
@@ -16,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,8 +30,11 @@ from typing import Any
 from updp.keys import Key
 from updp.quarantine import Quarantined
 from updp.release import vault
-from updp.release.files import replace_folder, write_bytes
+from updp.release.files import write_bytes
 from updp.study import Report
+
+#: The time stamp of released files, 1980-01-01: the earliest that every archive format can hold.
+STAMP = 315_532_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,6 @@ class Film:
     """A film ready to be written: its bytes, its report, and its row of the manifest."""
 
     data: bytes
-    suffix: str  # "png" or "dcm"
     report: Report | None
     row: Mapping[str, Any]
     content: str  # keyed digest of the source film: the same film under two patients shows
@@ -43,15 +50,12 @@ class Film:
 
 @dataclass(slots=True)
 class ShardRecord:
-    """What landed in a shard. No value in it comes from a patient but under the hospital's key."""
+    """What landed in a work shard. No value in it comes from a patient but cleaned or under the hospital's key."""
 
     shard: str
     members: str  # keyed digest of the member ids: a source that changed between runs shows
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    content: list[str] = field(default_factory=list)  # beside rows, as are refs
-    refs: list[str] = field(default_factory=list)
+    films: list[dict[str, Any]] = field(default_factory=list)  # row, report, content, ref, sum, size
     quarantine: list[dict[str, str]] = field(default_factory=list)
-    sums: dict[str, str] = field(default_factory=dict)  # file in the release -> SHA-256
     tallies: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -62,9 +66,21 @@ class ShardRecord:
         except (OSError, ValueError, TypeError):
             return None
 
+    def present(self, build: Path) -> bool:
+        """Whether its films are really there: a power cut can lose a file whose record survived."""
+        try:
+            return all((build / f["row"]["file_name"]).stat().st_size == f["size"] for f in self.films)
+        except OSError:
+            return False
+
 
 def shard_name(index: int) -> str:
     return f"{index:05d}"
+
+
+def release_shard(release_id: str, count: int) -> str:
+    """The folder a film is stored in, one of ``count``."""
+    return shard_name(int.from_bytes(hashlib.blake2b(release_id.encode(), digest_size=8).digest(), "big") % count)
 
 
 def land(
@@ -77,46 +93,25 @@ def land(
     tallies: Mapping[str, int],
     key: Key,
 ) -> ShardRecord:
-    """Write a shard: files, vault, and last of all the record that says it is there."""
-    work = out / ".work"
-    record = ShardRecord(
-        shard,
-        members,
-        rows=[dict(film.row) for film in films],
-        content=[film.content for film in films],
-        refs=[film.ref for film in films],
-        quarantine=[asdict(q) for q in quarantined],
-        tallies=dict(tallies),
-    )
-    temporary = work / f"tmp-{shard}-{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    lines = []
+    """Write a shard: films, vault, and last of all the record that says they are there."""
+    build = out / ".work" / "build"
+    record = ShardRecord(shard, members, quarantine=[asdict(q) for q in quarantined], tallies=dict(tallies))
     for film in films:
-        name = f"{film.row['release_id']}.{film.suffix}"
-        # Records name every file with its checksum and assembly checks sizes, so the films themselves need no fsync
-        # each: a film lost to a power cut is noticed and its shard done again.
-        (temporary / name).write_bytes(film.data)
-        record.sums[f"images/{shard}/{name}"] = hashlib.sha256(film.data).hexdigest()
-        if film.report is not None:
-            line = {
-                "release_id": film.row["release_id"],
-                "patient": film.row["patient"],
-                "study": film.row["study"],
-                "sections": dict(film.report.sections),
+        path = build / film.row["file_name"]
+        path.parent.mkdir(exist_ok=True)
+        # No fsync a film: the record holds every size and checksum, and a film that a power cut lost is made again.
+        path.write_bytes(film.data)
+        os.utime(path, (STAMP, STAMP))
+        record.films.append(
+            {
+                "row": dict(film.row),
+                "report": None if film.report is None else dict(film.report.sections),
+                "content": film.content,
+                "ref": film.ref,
+                "sum": hashlib.sha256(film.data).hexdigest(),
+                "size": len(film.data),
             }
-            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    if films:
-        replace_folder(temporary, work / "build" / "images" / shard)
-    else:
-        temporary.rmdir()
-    reports = work / "build" / "reports" / f"{shard}.jsonl"
-    if lines:
-        data = "".join(lines).encode()
-        write_bytes(reports, data)
-        record.sums[f"reports/{shard}.jsonl"] = hashlib.sha256(data).hexdigest()
-    else:
-        reports.unlink(missing_ok=True)
+        )
     vault.seal(out / "vault" / f"{shard}.vault", links, key)
-    write_bytes(work / "shards" / f"{shard}.json", json.dumps(asdict(record)).encode(), mode=0o600)
+    write_bytes(out / ".work" / "shards" / f"{shard}.json", json.dumps(asdict(record)).encode(), mode=0o600)
     return record
