@@ -103,7 +103,9 @@ def _picture(path: Path, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.
             _check_size(image.height, image.width, max_pixels=max_pixels, min_side=min_side)
             if getattr(image, "n_frames", 1) > 1:
                 raise Refused(Reason.IMAGE_MULTIFRAME)
-            return _checked(*_grey(_upright(image)))
+            # Pillow inverts a white-is-zero TIFF (tag 262 = 0) of up to eight bits itself, but not a deeper one.
+            inverted = image.format == "TIFF" and _tag(image, 262) == 0
+            return _checked(*_grey(_upright(image), inverted=inverted))
     except Refused:
         raise
     except MemoryError:
@@ -130,21 +132,17 @@ def _upright(image: PILImage.Image) -> PILImage.Image:
     """The picture as EXIF says it is to be shown; an unturned film would be another film to every later station."""
     from PIL import ImageOps
 
-    if "exif" in image.info or image.format == "TIFF":
-        return ImageOps.exif_transpose(image)
-    return image
+    turned = ("exif" in image.info or image.format == "TIFF") and image.getexif().get(0x0112, 1) != 1
+    return ImageOps.exif_transpose(image) if turned else image
 
 
-def _grey(image: PILImage.Image) -> tuple[NDArray[np.float32], Window]:
+def _grey(image: PILImage.Image, *, inverted: bool) -> tuple[NDArray[np.float32], Window]:
     import numpy as np
 
     if image.mode == "L" and "transparency" not in image.info:
         return _unit(np.asarray(image)), "full"
     if image.mode.startswith("I") or image.mode == "F":
-        values = np.asarray(image)
-        # Pillow inverts a white-is-zero TIFF (tag 262 = 0) of up to eight bits itself, but not a deeper one.
-        inverted = image.format == "TIFF" and _tag(image, 262) == 0
-        return _stretched(values, inverted=inverted), "percentile"
+        return _stretched(np.asarray(image), inverted=inverted), "percentile"
     if image.mode == "1":
         return _unit(np.asarray(image.convert("L"))), "full"
     if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
@@ -298,7 +296,7 @@ def _window(
     dataset: Any, stored: NDArray[Any], padding: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.float32], Window]:
     import numpy as np
-    from pydicom.pixels.processing import apply_modality_lut, apply_voi
+    from pydicom.pixels.processing import apply_modality_lut
 
     if "ModalityLUTSequence" in dataset:
         values = apply_modality_lut(stored, dataset)
@@ -307,11 +305,7 @@ def _window(
         values = stored if (slope, intercept) == (1, 0) else stored.astype(np.float32) * np.float32(slope) + intercept
     film: NDArray[np.float32] | None = None
     if dataset.get("VOILUTSequence"):
-        # apply_voi wants integers; a modality transform in front of a VOI LUT yields whole numbers (C.11.2.1.1).
-        table = dataset.VOILUTSequence[0]
-        shown = apply_voi(np.rint(values).astype(np.int32) if values.dtype.kind == "f" else values, dataset)
-        film = shown.astype(np.float32) / np.float32(2 ** int(table.LUTDescriptor[2]) - 1)
-        film = np.clip(film, 0, 1)
+        film = _by_table(dataset.VOILUTSequence[0], values)
     elif dataset.get("WindowCenter") is not None and dataset.get("WindowWidth") is not None:
         film = _by_centre_and_width(dataset, values)
     if film is not None and film.min() < film.max():
@@ -339,6 +333,26 @@ def _by_centre_and_width(dataset: Any, values: NDArray[Any]) -> NDArray[np.float
     x -= np.float32(centre - width / 2)
     x *= np.float32(1 / width)
     return np.clip(x, 0, 1, out=x)
+
+
+def _by_table(table: Any, values: NDArray[Any]) -> NDArray[np.float32]:
+    """A VOI LUT (PS3.3 C.11.2.1.1). Entries of eight bits come one or two bytes each; both are met in the field."""
+    import numpy as np
+
+    entries, first, bits = (int(number) for number in table.LUTDescriptor)
+    entries = entries or 2**16
+    least = int(values.min())
+    if first >= 2**15 and least < 0:  # written as unsigned where the pixels are signed
+        first -= 2**16
+    data = table.LUTData
+    if isinstance(data, bytes):
+        data = np.frombuffer(data, dtype=np.uint8 if len(data) < 2 * entries else "<u2")
+    shown = np.asarray(data, dtype=np.float32)[:entries]
+    # Some devices announce sixteen bits and fill twelve: the films would come out black.
+    top = min(2**bits, 2 ** int(shown.max()).bit_length()) - 1
+    scaled = np.clip(shown / np.float32(max(top, 1)), 0, 1)
+    places = np.rint(values).astype(np.int64) - first
+    return np.asarray(scaled[np.clip(places, 0, len(scaled) - 1)])
 
 
 def _first(value: Any) -> float:
