@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.conftest import CANARIES, PLAIN, Hospital, draw, reasons, same_tree, sweep
 
+from tests.conftest import CANARIES, PLAIN, Hospital, draw, reasons, same_tree, sweep
 from updp import flow, stations
 from updp.flow import RunError, deidentify
 from updp.keys import Key
@@ -190,7 +190,9 @@ def gone(path: Path) -> None:
         (gone, "image-missing"),
     ],
 )
-def test_a_bad_film_is_kept_back_with_its_reason_and_the_others_leave(hospital, tmp_path, key, policy, capfd, damage, reason):
+def test_a_bad_film_is_kept_back_with_its_reason_and_the_others_leave(
+    hospital, tmp_path, key, policy, capfd, damage, reason
+):
     damage(hospital.root / hospital.rows[3]["image"])
     outcome = run(hospital.write(), tmp_path / "out", key, policy)
     assert outcome.released == 9
@@ -500,7 +502,9 @@ def test_a_run_killed_at_random_moments_and_resumed_is_byte_identical(tmp_path, 
     assert kills
 
 
-def test_a_full_disk_ends_the_run_with_a_sentence_and_freeing_room_resumes_it(hospital, tmp_path, key, policy, monkeypatch):
+def test_a_full_disk_ends_the_run_with_a_sentence_and_freeing_room_resumes_it(
+    hospital, tmp_path, key, policy, monkeypatch
+):
     import errno
 
     source = hospital.write()

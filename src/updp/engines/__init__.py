@@ -15,6 +15,10 @@ from typing import Any, Protocol
 ENGINES = {"local": "updp.engines.local"}
 
 
+class UnknownEngine(ValueError):
+    """No engine of that name."""
+
+
 class Crashed:
     """What comes back for a task that took its process down with it."""
 
@@ -28,6 +32,6 @@ class Run(Protocol):
 def get_engine(name: str) -> Run:
     """The ``run`` function of an engine."""
     if name not in ENGINES:
-        raise ValueError(f"no engine {name!r}; there are: {', '.join(ENGINES)}")
+        raise UnknownEngine(f"no engine {name!r}; there are: {', '.join(ENGINES)}")
     run: Run = import_module(ENGINES[name]).run
     return run
