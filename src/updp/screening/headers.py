@@ -62,6 +62,7 @@ _NUMERIC = re.compile(rb"[0-9+\-eE. \\\0]*\Z")
 _CODE = re.compile(rb"[A-Za-z0-9 _\-/.\\\0]*\Z")
 _UIDS = re.compile(rb"[0-9.\\\0 ]*\Z")
 _AGE_STRING = re.compile(rb"(\d{3})[DWMY][ \0]*\Z")
+_LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _STANDARD_UID = re.compile(r"1\.2\.840\.10008(\.\d{1,4}){1,12}\Z")
 _PLACEHOLDERS = frozenset(
     ("", "anonymous", "anonymized", "anon", "unknown", "none", "null", "n/a", "na", "removed", "test")
@@ -565,7 +566,7 @@ def _name_forms(name: str) -> Iterator[str]:
         components = [part.strip() for part in group.split("^")]
         words = [w for part in components for w in re.split(r"[\s,.;]+", part) if w]
         for word in (*words, *(part for part in components if " " in part)):
-            if (len(word) >= 2 or not word.isascii()) and word.lower() not in _PLACEHOLDERS:
+            if (len(word) >= 3 or not word.isascii()) and word.lower() not in _PLACEHOLDERS:
                 yield word
         if len(components) >= 2 and components[0] and components[1]:
             last, first = components[:2]
@@ -620,12 +621,12 @@ def _surrogates(key: Key) -> Person:
 
     @lru_cache(maxsize=4096)
     def surrogate(name: str) -> str:
-        plain = name.split("=")[0]
-        last, _, rest = plain.partition("^")
-        full = f"{rest.split('^')[0]} {last}".strip() if rest else last
-        given = str(person(key, full or name))
-        first, _, family = given.rpartition(" ")
-        return f"{family}^{first}" if first else family
+        # family and given name, letters alone: a record number typed into the name would otherwise come along
+        parts = [" ".join(_LETTERS.findall(part)) for part in name.split("=")[0].split("^")[:2]]
+        plain = "^".join(part for part in parts if part)
+        given = str(person(key, plain)) if plain else ""
+        same = {word.lower() for word in _LETTERS.findall(plain)} & {word.lower() for word in _LETTERS.findall(given)}
+        return given if given.isascii() and _LETTERS.search(given) and not same else key.patient(name)
 
     return surrogate
 

@@ -1,8 +1,8 @@
 """Dates and times of a header moved by the patient's own shift (PS3.15 E.3.6, modified dates).
 
-Dates move by whole weeks, so order, intervals and weekdays stay. Times of day move by the patient's own minutes and
-stop at the end of the day, so that a date and a time kept in two elements never drift apart. A value that is not a
-date is ``None``: the caller then removes it.
+Dates move by whole weeks, so order, intervals and weekdays stay. Times of day move round the clock by minutes of the
+patient's own, the same as in the report; they never carry into the date, because the two live in elements of their
+own. A value that is not a date is ``None``: the caller then removes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})$")
 _TM = re.compile(r"(\d{2}):?(?:([0-5]\d):?(?:([0-6]\d)(\.\d{1,6})?)?)?$")
 _DT = re.compile(r"(\d{4})(\d{2})?(\d{2})?(\d{2}(?:\d{2}(?:\d{2}(?:\.\d{1,6})?)?)?)?([+-]\d{4})?$")
-_LAST_SECOND = 24 * 3600 - 1
+_DAY = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Shift:
 
     @classmethod
     def of(cls, key: Key, patient_id: str) -> Shift:
-        """The shift of a patient: the one the report's dates move by, and minutes of the clock."""
-        return cls(key.shift(patient_id), 1 + key.digest("clock", patient_id)[0] % 59)
+        """The shift of a patient: what dates and times in the report move by too."""
+        return cls(key.shift(patient_id), 1 + int.from_bytes(key.digest("clock", patient_id)[:4], "big") % 1439)
 
     def date(self, value: str) -> str | None:
         """A DA value moved."""
@@ -45,7 +45,7 @@ class Shift:
             return None
         hour, minute, second, fraction = found.groups()
         moved = int(hour) * 3600 + int(minute or 0) * 60 + min(int(second or 0), 59) + self.minutes * 60
-        moved = min(moved, _LAST_SECOND)
+        moved %= _DAY
         if minute is None:
             return f"{moved // 3600:02d}"
         text = f"{moved // 3600:02d}{moved // 60 % 60:02d}"
