@@ -139,8 +139,10 @@ class Dicom(Layout):
         yield from self._orphans(claimed, used)
 
     def _study(self, header: Any, path: Path, inside: str) -> Study:
-        if header.get("SOPClassUID") not in FILMS:
-            raise Refused(Reason.NOT_A_FILM)
+        kind = _id(header, "SOPClassUID")
+        if kind not in FILMS:
+            # Every object has a class (PS3.3 C.12.1); one without it is a file whose header did not survive.
+            raise Refused(Reason.NOT_A_FILM if kind else Reason.DICOM_UNREADABLE)
         film_id, study_id = _id(header, "SOPInstanceUID"), _id(header, "StudyInstanceUID")
         patient_id = _id(header, "PatientID")
         if not (film_id and study_id and patient_id):

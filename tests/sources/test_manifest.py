@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sources.exports import CANARY, write_dicom, write_film
+from updp.quarantine import Reason, Refused
+from updp.sources import BadSource, Refusal, open_source, recognise
+from updp.study import Study
+
+ROW = {
+    "film_id": "f1",
+    "study_id": "s1",
+    "patient_id": "p1",
+    "image": "films/a.png",
+    "findings": "Clear.",
+    "impression": "Normal.",
+    "view": "PA",
+    "labels": "Cardiomegaly|pleural effusion|Odd Thing",
+    "age": "58",
+    "sex": "Female",
+    "date": "2019-03-04",
+    "split": "validate",
+}
+KINDS = ("csv", "tsv", "jsonl", "parquet")
+
+
+def write(root: Path, kind: str, *rows: dict) -> Path:
+    path = root / f"manifest.{kind}"
+    write_film(root / "films" / "a.png")
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    else:
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if kind == "tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+def one(root: Path) -> Study | Refusal:
+    (row,) = open_source(root)
+    return row
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_study(tmp_path, kind):
+    write(tmp_path, kind, ROW)
+    assert recognise(tmp_path) == ["manifest"]
+    study = one(tmp_path)
+    assert study == Study(
+        film_id="f1",
+        study_id="s1",
+        patient_id="p1",
+        path=(tmp_path / "films" / "a.png").resolve(),
+        view="PA",
+        labels=("Cardiomegaly", "Effusion", "Odd Thing"),
+        report=study.report,
+        age=58,
+        sex="F",
+        date=dt.date(2019, 3, 4),
+        split="val",
+    )
+    assert dict(study.report.sections) == {"findings": "Clear.", "impression": "Normal."}
+    assert open_source(tmp_path).load(study).pixels is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_manifest_is_opened_by_its_own_path_too(tmp_path, kind):
+    path = write(tmp_path, kind, ROW)
+    assert one(path).film_id == "f1"
+
+
+def test_columns_are_found_by_other_names_in_any_case(tmp_path):
+    row = {"Image_ID": "f1", "SUBJECT_ID": "p1", "Path": "films/a.png", "Report": "IMPRESSION: Fine.", "Gender": "M"}
+    write(tmp_path, "csv", row)
+    study = one(tmp_path)
+    assert (study.film_id, study.study_id, study.patient_id, study.sex) == ("f1", "f1", "p1", "M")
+    assert dict(study.report.sections) == {"impression": "Fine."}
+
+
+def test_typed_columns_of_parquet_and_json_are_read(tmp_path):
+    row = {"film_id": 7, "patient_id": 3.0, "image": "films/a.png", "labels": ["Edema"], "age": 60.0, "date": None}
+    for kind in ("parquet", "jsonl"):
+        study = one(write(tmp_path, kind, row))
+        assert (study.film_id, study.patient_id, study.labels, study.age) == ("7", "3", ("Edema",), 60)
+
+
+def test_a_dated_parquet_column_is_read(tmp_path):
+    assert one(write(tmp_path, "parquet", {**ROW, "date": dt.date(2020, 1, 2)})).date == dt.date(2020, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "labels"),
+    [("", None), ("No Finding", ()), ("[]", ()), ('["Edema", "Mass"]', ("Edema", "Mass")), ("edema|EDEMA", ("Edema",))],
+)
+def test_labels(tmp_path, value, labels):
+    assert one(write(tmp_path, "csv", {**ROW, "labels": value})).labels == labels
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
+    for kind in ("csv", "jsonl"):
+        path = write(tmp_path, kind, ROW)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        assert one(path).film_id == "f1"
+
+
+def test_a_report_in_a_file_of_its_own_is_read_with_the_film(tmp_path):
+    write(tmp_path, "csv", {"film_id": "f1", "patient_id": "p1", "image": "films/a.png", "report_path": "a.txt"})
+    (tmp_path / "a.txt").write_text("FINDINGS: Clear.")
+    source = open_source(tmp_path)
+    (study,) = source
+    assert study.report is None
+    assert dict(source.load(study).report.sections) == {"findings": "Clear."}
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Refused, match=r"^report-encoding$"):
+        source.load(study)
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(Refused, match=r"^report-unreadable$"):
+        source.load(study)
+
+
+def test_a_dicom_film_in_a_manifest_brings_its_header(tmp_path):
+    write_dicom(tmp_path / "a.dcm")
+    path = write(tmp_path, "csv", {"film_id": "f1", "patient_id": "p1", "image": "a.dcm"})
+    source = open_source(path)
+    (study,) = source
+    loaded = source.load(study)
+    assert (loaded.patient_id, loaded.age, loaded.view) == ("p1", 58, "PA")
+    assert "PixelData" not in loaded.header
+
+
+@pytest.mark.usefixtures("canary_free")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"film_id": ""}, Reason.ID_MISSING),
+        ({"study_id": "  "}, Reason.ID_MISSING),
+        ({"patient_id": ""}, Reason.ID_MISSING),
+        ({"image": ""}, Reason.REPORT_ORPHAN),
+        ({"image": "", "findings": "", "impression": ""}, Reason.IMAGE_MISSING),
+        ({"image": f"films/{CANARY}.png"}, Reason.IMAGE_MISSING),
+        ({"image": f"../{CANARY}.png"}, Reason.PATH_UNSAFE),
+        ({"image": "films/../../a.png"}, Reason.PATH_UNSAFE),
+        ({"image": "/etc/passwd"}, Reason.PATH_UNSAFE),
+        ({"image": ".."}, Reason.PATH_UNSAFE),
+        ({"image": "films/link.png"}, Reason.PATH_UNSAFE),
+        ({"image": "linked/a.png"}, Reason.PATH_UNSAFE),
+        ({"labels": f'["{CANARY}'}, Reason.ROW_UNREADABLE),
+    ],
+)
+def test_a_bad_row_is_refused_alone(tmp_path, kind, changes, reason):
+    root, outside = tmp_path / "export", write_film(tmp_path / "outside" / "a.png")
+    (root / "films").mkdir(parents=True)
+    (root / "films" / "link.png").symlink_to(outside)
+    (root / "linked").symlink_to(outside.parent)
+    write(root, kind, {**ROW, **changes}, {**ROW, "film_id": "f2"})
+    bad, good = open_source(root)
+    assert isinstance(bad, Refusal)
+    assert bad.reason is reason
+    assert isinstance(good, Study)
+
+
+def test_a_link_that_stays_inside_is_followed(tmp_path):
+    write_film(tmp_path / "store" / "b.png")
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "b.png").symlink_to(tmp_path / "store" / "b.png")
+    write(tmp_path, "csv", {**ROW, "image": "films/b.png"}, {**ROW, "image": str(tmp_path / "films" / "a.png")})
+    assert [type(row) for row in open_source(tmp_path)] == [Study, Study]
+
+
+def test_rows_that_are_not_utf8_are_refused_alone(tmp_path):
+    path = write(tmp_path, "csv", ROW, {**ROW, "film_id": "f2", "findings": "caf@"}, {**ROW, "film_id": "f@"})
+    path.write_bytes(path.read_bytes().replace(b"@", b"\xe9"))
+    good, report, name = open_source(tmp_path)
+    assert isinstance(good, Study)
+    assert report == Refusal("f2", Reason.REPORT_ENCODING)
+    assert name == Refusal("row 3", Reason.ROW_UNREADABLE)
+
+
+def test_json_lines_that_are_not_utf8_or_no_object_are_refused_alone(tmp_path):
+    path = write(tmp_path, "jsonl", ROW)
+    with open(path, "ab") as file:
+        file.write(b'{"film_id": "caf\xe9"}\n[1]\n{"half":\n\n' + b"[" * 100_000 + b"\n")
+    good, *bad = open_source(tmp_path)
+    assert isinstance(good, Study)
+    assert [row.reason for row in bad] == [Reason.ROW_UNREADABLE] * 4
+
+
+def test_a_row_with_a_comma_too_many_or_a_stray_quote_is_refused_and_none_is_lost(tmp_path):
+    path = write(tmp_path, "csv", ROW)
+    good = path.read_text().splitlines()[1]
+    path.write_text("\n".join([path.read_text().splitlines()[0], good, good + ",x", 'f3,"stray', good, good, good]))
+    kinds = [type(row) for row in open_source(tmp_path)]
+    assert kinds[:2] == [Study, Refusal]
+    assert len(kinds) == 6
+    # Without a closing quote nobody can say where the row ends: all that follows it is kept back.
+    assert set(kinds[2:]) == {Refusal}
+
+
+@pytest.mark.usefixtures("canary_free")
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("manifest.csv", b"", "no header line"),
+        ("manifest.csv", f"name,{CANARY}\nx,y\n".encode(), "lacks a column: patient_id or subject_id; image or path"),
+        ("manifest.csv", "film_id,patient_id,image\n".encode("utf-16"), "UTF-16"),
+        ("manifest.jsonl", CANARY.encode(), "no JSON object"),
+        ("manifest.parquet", CANARY.encode(), "not a readable Parquet file"),
+    ],
+)
+def test_a_broken_manifest_is_told_without_its_content(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadSource, match=message) as error:
+        open_source(tmp_path)
+    assert CANARY not in str(error.value)
+
+
+def test_two_manifests_in_one_folder_are_told(tmp_path):
+    write(tmp_path, "csv", ROW)
+    write(tmp_path, "jsonl", ROW)
+    with pytest.raises(BadSource, match="2 manifests in one folder; give the path of one"):
+        open_source(tmp_path)
+
+
+def test_a_table_of_another_name_is_a_manifest_if_it_has_the_columns(tmp_path):
+    write(tmp_path, "csv", ROW).rename(tmp_path / "export.csv")
+    assert recognise(tmp_path) == ["manifest"]
+    (tmp_path / "export.csv").write_text("a,b\n1,2\n")
+    assert recognise(tmp_path) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=400))
+def test_no_bytes_in_a_row_stop_the_run(tmp_path_factory, data):
+    root = tmp_path_factory.mktemp("fuzz")
+    path = write(root, "csv", ROW)
+    path.write_bytes(path.read_bytes() + data)
+    rows = list(open_source(root))
+    assert isinstance(rows[0], Study)
+    assert all(isinstance(row, Study | Refusal) for row in rows)
