@@ -121,43 +121,42 @@ class TextScreen:
         return self._screen(reader, pixels, _Seeds(known))
 
     def _screen(self, reader: Reader, pixels: NDArray[np.float32], seeds: _Seeds) -> ScreenedFilm:
-        kept: list[Box] = []
         painted: dict[Rect, Box] = {}
         film = pixels
         for turn in range(ROUNDS + 1):
-            found = [self._judge(film, line, seeds) for line in reader.read(film, thorough=turn > 0)]
-            boxes = [box for several in found for box in several]
+            lines = reader.read(film, thorough=turn > 0)
+            boxes = [box for line in lines for box in self._judge(film, line, seeds)]
             kept = [box for box in boxes if not box.painted]
-            doomed = [box for box in boxes if box.painted]
-            if not boxes and not turn:
-                return ScreenedFilm(pixels, ())
-            if turn and not doomed:
-                break
-            if turn == ROUNDS:
-                raise Refused(Reason.BURNED_IN_RESIDUAL)
-            for box in doomed:
-                painted[box.x, box.y, box.w, box.h] = box
-            film = paint_out(film, list({(box.x, box.y, box.w, box.h): None for box in doomed}))
-        return ScreenedFilm(film if painted else pixels, (*painted.values(), *kept))
+            doomed = {(box.x, box.y, box.w, box.h): box for box in boxes if box.painted}
+            if not doomed:
+                return ScreenedFilm(film, (*painted.values(), *kept))
+            if turn < ROUNDS:
+                painted |= doomed
+                film = paint_out(film, list(doomed))
+        raise Refused(Reason.BURNED_IN_RESIDUAL)
 
     def _judge(self, film: NDArray[np.float32], line: Line, seeds: _Seeds) -> list[Box]:
         """What becomes of a line: nothing if it is no text, else its kept and its painted stretches."""
         words = [(m.start(), m.end(), m.group()) for m in re.finditer(r"\S+", line.text)]
-        letters = sum(c.isalnum() for c in line.text)
+        stays = [self._stays(word) for _, _, word in words]
         named = seeds.match(line.text)
-        if not letters or line.score < (DOUBTFUL if named else CERTAIN) or (letters < 2 and not self._stays(line.text)):
+        if named and not all(stays):
+            return (
+                [Box(*_padded(line.rect, film.shape), why="header-seed", painted=True)] if line.score > DOUBTFUL else []
+            )
+        if line.score < CERTAIN:
             return []
-        stays = [self._stays(word) and not named for _, _, word in words]
-        why: Why = "header-seed" if named else "ocr"
         if all(stays):
             return [Box(*line.rect, why="rule", painted=False)]
+        if not _is_text(line):
+            return []
         if not any(stays):
-            return [Box(*_padded(line.rect, film.shape), why=why, painted=True)]
+            return [Box(*_padded(line.rect, film.shape), why="ocr", painted=True)]
         boxes = []
         for start, end, keep in _stretches(words, stays, len(line.text)):
             rect = _part(line, start, end)
             boxes.append(
-                Box(*rect, why="rule", painted=False) if keep else Box(*_padded(rect, film.shape, 0.1), why, True)
+                Box(*rect, why="rule", painted=False) if keep else Box(*_padded(rect, film.shape, 0.1), "ocr", True)
             )
         return boxes
 
@@ -167,18 +166,32 @@ class TextScreen:
         return bool(parts) and all(part in self.keep for part in parts)
 
 
+def _is_text(line: Line) -> bool:
+    """Whether a reading is a word somebody typed, not a lead marker, a joint or a row of vertebrae taken for one.
+
+    A blob as wide as high gives two or three letters in one orientation or another; so does a marker with a
+    radiographer's initials, taped on askew. Typed words are long, or upright and read with certainty.
+    """
+    letters = sum(c.isalnum() for c in line.text)
+    _, _, w, h = line.rect
+    compact = max(w, h) < 2.2 * min(w, h)
+    if letters >= 4:
+        return True
+    return letters >= 2 and line.score >= 0.9 and (line.upright == 0 or not compact)
+
+
 class _Seeds:
     """The patient's identifiers, ready to be compared with what an OCR made of them."""
 
     def __init__(self, known: Sequence[str]) -> None:
-        self.words = {plain for text in known if len(plain := _plain(text)) >= 4}
+        self.words = {plain for text in known if len(plain := _plain(text)) >= 3}
 
     def match(self, text: str) -> bool:
         """Whether a reading is, contains, or nearly is one of them."""
         plain = _plain(text)
         pieces = {plain, *(_plain(word) for word in text.split())}
         for seed in self.words:
-            if seed in plain:
+            if seed in pieces or (len(seed) >= 4 and seed in plain):
                 return True
             for piece in pieces:
                 alike = abs(len(piece) - len(seed)) <= 2 and len(piece) >= 4
@@ -239,7 +252,7 @@ class RapidReader:
     """PP-OCR detection and recognition, one thread, so that a film's reading does not depend on the machine."""
 
     #: Longest side the detection network looks at in the quick pass, as a share of the film's and in bounds.
-    SHARE, LEAST, MOST = 0.8125, 640, 1536
+    SHARE, LEAST, MOST = 0.75, 640, 1536
 
     def __init__(self) -> None:
         import logging
@@ -258,6 +271,7 @@ class RapidReader:
                 "Det.limit_side_len": 32,
                 "Det.thresh": 0.2,
                 "Det.box_thresh": 0.3,
+                "Rec.rec_img_shape": [3, 48, 96],  # short lines need not be padded to long ones
             }
         )
 
@@ -265,13 +279,13 @@ class RapidReader:
         """The lines of text on a film."""
         longest = max(pixels.shape)
         quick = int(min(max(self.SHARE * longest, self.LEAST), self.MOST))
-        places = self._find(flatten(pixels), quick)
+        places = self._find(pixels, quick, flat=True)
         if thorough:
             full = int(min(max(longest, 1024), 2048))
-            places += self._find(flatten(pixels), full) + self._find(pixels, full)
+            places += self._find(pixels, full, flat=True) + self._find(pixels, full, flat=False)
         return self._recognise(pixels, _distinct(places))
 
-    def _find(self, film: NDArray[np.float32], longest: int) -> list[NDArray[np.int32]]:
+    def _find(self, film: NDArray[np.float32], longest: int, *, flat: bool) -> list[NDArray[np.int32]]:
         """Quadrilaterals around text lines, in pixels of the film."""
         import cv2
 
@@ -279,7 +293,8 @@ class RapidReader:
         scale = longest / max(height, width)
         size = (max(32, round(width * scale / 32) * 32), max(32, round(height * scale / 32) * 32))
         how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-        grey = _bytes(cv2.resize(film, size, interpolation=how))
+        small = np.asarray(cv2.resize(film, size, interpolation=how), dtype=np.float32)
+        grey = _bytes(flatten(small) if flat else small)
         found = self._ocr(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), use_det=True, use_cls=False, use_rec=False)
         boxes = getattr(found, "boxes", None)
         if boxes is None:
@@ -290,24 +305,22 @@ class RapidReader:
     def _recognise(self, film: NDArray[np.float32], quads: list[NDArray[np.int32]]) -> list[Line]:
         import cv2
 
-        jobs: list[tuple[int, int, Any]] = []
-        for place, quad in enumerate(quads):
-            crop = _crop(film, quad)
-            if crop is None:
-                continue
-            turns: tuple[int, ...] = (0, 2) if crop.shape[0] < 1.5 * crop.shape[1] else (1, 3)
-            if 0.67 < crop.shape[0] / crop.shape[1] < 1.5:  # as wide as high: a marker, or a short word on its side
-                turns = (0, 1, 3)
-            for turn in turns:
-                jobs.append((place, turn, cv2.cvtColor(np.ascontiguousarray(np.rot90(crop, turn)), cv2.COLOR_GRAY2BGR)))
-        if not jobs:
-            return []
-        read = self._ocr.recognize_txt([image for _, _, image in jobs])
+        crops = {place: crop for place, quad in enumerate(quads) if (crop := _crop(film, quad)) is not None}
         best: dict[int, Line] = {}
-        for (place, turn, _), text, score in zip(jobs, read.txts or (), read.scores, strict=True):
-            line = Line(_rect(quads[place], film.shape), str(text), float(score), turn)
-            if place not in best or line.score > best[place].score:
-                best[place] = line
+
+        def attempt(jobs: list[tuple[int, int]]) -> None:
+            turned = [np.ascontiguousarray(np.rot90(crops[place], turn)) for place, turn in jobs]
+            if not turned:
+                return
+            read = self._ocr.recognize_txt([cv2.cvtColor(image, cv2.COLOR_GRAY2BGR) for image in turned])
+            for (place, turn), text, score in zip(jobs, read.txts or (), read.scores, strict=True):
+                if place not in best or float(score) > best[place].score:
+                    best[place] = Line(_rect(quads[place], film.shape), str(text), float(score), turn)
+
+        tall = {place for place, crop in crops.items() if crop.shape[0] > 1.5 * crop.shape[1]}
+        attempt([(place, turn) for place in crops for turn in ((1, 3) if place in tall else (0,))])
+        wide = [place for place in crops if place not in tall and crops[place].shape[1] > 1.5 * crops[place].shape[0]]
+        attempt([(place, 2) for place in wide if best[place].score < 0.8])  # upside down
         return [line for line in best.values() if line.text.strip()]
 
 
@@ -318,9 +331,12 @@ def flatten(pixels: NDArray[np.float32], radius: float = 8.0) -> NDArray[np.floa
     """
     import cv2
 
-    sigma = radius * max(0.5, max(pixels.shape) / 1024)
-    away = pixels - cv2.GaussianBlur(pixels, (0, 0), sigma)
-    spread = np.sqrt(cv2.GaussianBlur(away * away, (0, 0), 2 * sigma))
+    reach = radius * max(pixels.shape) / 1024
+    # two box means make a triangle, near enough to a Gaussian and independent of its width in cost
+    size = 2 * max(2, round(1.2 * reach)) + 1
+    away = pixels - cv2.blur(cv2.blur(pixels, (size, size)), (size, size))
+    size = 2 * max(4, round(2.4 * reach)) + 1
+    spread = np.sqrt(np.maximum(cv2.blur(cv2.blur(away * away, (size, size)), (size, size)), 0.0))
     return np.clip(0.5 + 0.17 * away / (spread + 0.02), 0.0, 1.0).astype(np.float32)
 
 
