@@ -201,7 +201,7 @@ def _frontal(
     discs = 0.5 + 0.5 * np.cos(2 * np.pi * y / 0.155)
     film = film + spine * (0.05 + 0.035 * discs) * np.clip(0.9 - 0.5 * y, 0.4, 1.0)
     film = film - 0.17 * _step(0.055 - np.abs(x), 0.05) * _step(-0.24 - y, 0.12)  # trachea
-    film = _ribs(film, x, y, body, both * (1 - 0.75 * shadow))
+    film = _ribs(film, sheet, body, both * (1 - 0.75 * shadow))
     film = _shoulders(film, sheet, body)
     if body.sex == "F":
         for sign in (-1, 1):
@@ -236,22 +236,30 @@ def _lung(u: Plane, y: Plane, body: Anatomy, dome: float, flat: float = 1.0) -> 
     return _step(outer - u, 0.035) * _step(u - inner, 0.04) * _step(floor - y, 0.03) * _step(y - body.apex, 0.05)
 
 
-def _ribs(film: Plane, x: Plane, y: Plane, body: Anatomy, lungs: Plane) -> Plane:
-    bones = np.zeros_like(film)
+def _ribs(film: Plane, sheet: _Sheet, body: Anatomy, lungs: Plane) -> Plane:
+    behind: list[tuple[list[tuple[float, float]], float]] = []
+    before, edges = list(behind), list(behind)
+    half = body.rib_width
+
+    def path(u: NDArray[Any], y: NDArray[Any], sign: int, rise: float = 0.0) -> list[tuple[float, float]]:
+        return [(sign * a + body.curve * np.sin(2.2 * b), b + rise) for a, b in zip(u, y, strict=True)]
+
     for sign in (-1, 1):
-        u = sign * x
         for number in range(10):
             start = body.rib_top + number * body.rib_gap
             # Ribs follow the cage: short at the apex, longest at mid chest.
             reach = 0.40 + (body.chest + 0.03 - 0.40) * min(1.0, 0.25 + number * 0.19)
-            t = np.clip(u / reach, 0, 1.2)
-            back = start - 0.045 * np.sin(np.pi * np.clip(t, 0, 1)) + body.rib_slope * t**3
-            within = _step(u - 0.10, 0.03) * _step(reach - u, 0.03)
-            bones += _bone(y - back, body.rib_width) * within * (1.0 if number < 9 else 0.6)
+            u = np.linspace(0.10, reach, 24)
+            t = u / reach
+            back = start - 0.045 * np.sin(np.pi * t) + body.rib_slope * t**3
+            behind.append((path(u, back, sign), 2 * half))
+            edges += [(path(u, back, sign, rise), half * 0.4) for rise in (-half, half)]
             if 0 < number < 8:
-                front = start + body.rib_slope + 0.035 + 0.42 * np.clip(1 - t, 0, 1) ** 1.3
-                within = _step(u - (0.30 + 0.015 * number), 0.06) * _step(reach - u, 0.03)
-                bones += 0.55 * _bone(y - front, body.rib_width * 1.15) * within
+                u = np.linspace(0.30 + 0.015 * number, reach, 24)
+                front = start + body.rib_slope + 0.035 + 0.42 * (1 - u / reach) ** 1.3
+                before.append((path(u, front, sign), 2.3 * half))
+    soft = half * 0.3
+    bones = 0.75 * sheet.strokes(behind, soft) + 0.42 * sheet.strokes(before, soft) + 0.45 * sheet.strokes(edges, soft)
     return film + np.clip(bones, 0, 1.5) * (0.022 + 0.095 * lungs)
 
 
