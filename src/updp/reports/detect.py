@@ -1,0 +1,717 @@
+"""Find what identifies in a report: patterns, gazetteers and a sequence tagger, one opinion made of three.
+
+Fail closed: a layer that cannot be loaded raises :class:`LayerMissing` when the detector is made, so that no report is
+ever read with half a detector. Every span says what it is, how sure that is and which layer said so; it indexes the text
+that was given, whatever markup or look-alike letters the text holds. Whitelist terms are never part of a span unless a
+title, a credential or a header field says that a person is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from updp.reports.categories import HOLE
+from updp.reports.gazetteer import Gazetteer
+from updp.reports.lexicon import whitelist
+from updp.reports.patterns import Found, Patterns
+from updp.reports.tagger import Tagger, Tokens, Words, features
+from updp.reports.view import plain
+
+#: Below this the tagger's word for a name is not taken.
+NAME_THRESHOLD = 0.35
+
+_TITLES = frozenset(["mr", "mrs", "ms", "miss", "mx", "dr", "drs", "doctor", "prof", "professor", "mister", "mistress", "sir", "madam"])
+_STAFF_TITLES = frozenset(["dr", "drs", "doctor", "prof", "professor", "nurse"])
+_CREDENTIALS = frozenset(
+    ["md", "do", "phd", "rn", "np", "pa", "lpn", "crna", "arnp", "aprn", "mbbs", "mbchb", "frcr", "frcpc", "frcp", "frcs", "facc", "facr", "facs", "facp", "dds", "dmd", "dpm", "pharmd", "msw", "cnm", "lcsw", "bsn", "dnp", "rt", "msn", "rrt", "mph", "pac", "cnp", "fnp", "pgy", "mrcp"]
+)
+_STAFF_CUES = frozenset(
+    ["by", "physician", "attending", "resident", "radiologist", "surgeon", "provider", "technologist", "technician", "tech", "transcriptionist", "author", "dictated", "signed", "reviewed", "verified", "interpreted", "transcribed", "approved", "notified", "paged", "discussed", "communicated", "consultant", "consulted", "fellow", "assistant", "anesthesiologist", "anesthesia", "nurse", "rn", "pcp", "gp", "clinician", "doctor", "dr", "registrar", "d/w", "per", "referring", "ordering", "requesting"]
+)
+_NAME_FIELDS = frozenset(
+    ["name", "patient", "pt", "surname", "physician", "attending", "resident", "radiologist", "surgeon", "provider", "technologist", "technician", "tech", "transcriptionist", "author", "by", "consultant", "fellow", "assistant", "anesthesiologist", "nurse", "rn", "pcp", "gp", "clinician", "registrar", "doctor", "dr", "cc", "re", "contact", "kin", "spouse", "wife", "husband", "mother", "father", "son", "daughter", "guardian", "interpreter", "dictating", "referring", "ordering", "attn", "attention", "from", "to", "staff", "sonographer", "cosigner", "client", "proxy", "hcp", "signed", "performed", "requested", "supervisor", "alias", "aka"]
+)
+_PARTICLES = frozenset(["van", "von", "der", "den", "de", "del", "della", "di", "da", "dos", "la", "le", "bin", "ibn", "al", "el", "st", "san", "ter", "ten"])
+_LABEL_CATEGORY = {
+    "NAME": "name", "LOC": "location", "INST": "institution", "UNIT": "unit", "ID": "id", "DATE": "date", "CONTACT": "phone", "AGE": "age",
+}  # fmt: skip
+_MONTH_OR_DAY = re.compile(
+    r"\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|christmas|easter|thanksgiving|halloween|day|year|eve|"
+    r"ramadan|hanukkah|passover",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that identifies, or a hole where something did, in the text as it was given."""
+
+    start: int
+    end: int
+    category: str
+    score: float
+    why: str
+
+
+class Detector:
+    """All layers, loaded once. ``extra_block`` and ``extra_allow`` are the policy's own terms."""
+
+    def __init__(self, extra_block: Iterable[str] = (), extra_allow: Iterable[str] = ()) -> None:
+        allow = tuple(extra_allow)
+        self._patterns = Patterns()
+        self._gazetteer = Gazetteer(extra_block, allow)
+        self._words = Words()
+        self._tagger = Tagger()
+        groups = whitelist()
+        self._eponyms = frozenset(t for t in groups["eponyms"] if " " not in t and "-" not in t)
+        self._white = frozenset(
+            t for g, terms in groups.items() if g != "eponyms" for t in terms if " " not in t
+        ) | frozenset(t.lower() for t in allow)
+
+    def spans(self, text: str) -> list[Span]:
+        """Every span of ``text``, in order, none overlapping another."""
+        view = plain(text)
+        found = self._find(view.text)
+        out = []
+        for f in found:
+            start, end = view.original(f.start, f.end)
+            out.append(Span(start, end, f.category, round(f.score, 3), f.why))
+        return out
+
+    # -- layers ------------------------------------------------------------------------------------------------------
+
+    def _find(self, text: str) -> list[Found]:
+        lower = text.lower()
+        if len(lower) != len(text):  # a letter whose small form is longer would move every place behind it
+            lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+        patterns = list(self._patterns.find(text))
+        listed, protected = self._gazetteer.find(text, lower)
+        tokens = Tokens(text)
+        shield = self._shield(tokens, protected)
+        windows = self._words.suspicious(tokens)
+        tagged: list[Found] = []
+        for first, last in windows:
+            tagged += self._tag(text, tokens, first, last, shield)
+            tagged += self._named(tokens, first, last, shield)
+        if tagged:
+            tagged += self._again(text, tokens, tagged, shield)
+        institutions = self._institutions(text) if _INSTITUTION_WORD.search(text) else []
+        return _merge(text, patterns + listed + institutions, tagged)
+
+    def _shield(self, tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
+        """Places where a word stands that belongs to a protected phrase."""
+        if not protected:
+            return frozenset()
+        return (
+            frozenset(s for s in tokens.starts if any(a <= s < b for a, b in protected))
+            if len(protected) < 8
+            else _inside(tokens, protected)
+        )
+
+    def _tag(self, text: str, tokens: Tokens, first: int, last: int, shield: frozenset[int]) -> list[Found]:
+        rows = features(self._words, tokens, first, last)
+        labels = self._tagger.tag(rows)
+        words = tokens.words
+        for i, label in enumerate(labels):
+            word = words[first + i]
+            if label == "O" and len(word) > 2 and word[0].isalpha() and self._words.look(word)[5] == 2:
+                begins = self._tagger.certainty("B-NAME", i)
+                inside = self._tagger.certainty("I-NAME", i)
+                if begins + inside > NAME_THRESHOLD:
+                    labels[i] = "B-NAME" if begins >= inside or i == 0 else "I-NAME"
+        out: list[Found] = []
+        i = 0
+        while i < len(labels):
+            if labels[i] == "O":
+                i += 1
+                continue
+            kind = labels[i][2:]
+            j = i + 1
+            while j < len(labels) and labels[j] == "I-" + kind and words[first + j] != "\n":
+                j += 1
+            a, b = first + i, first + j
+            score = sum(self._tagger.certainty(labels[k], k) for k in range(i, j)) / (j - i)
+            if kind == "NAME":
+                a, b = self._stretch(tokens, a, b)
+                out += self._name(tokens, a, b, max(score, 0.36), "tagger", shield)
+            else:
+                out += self._other(text, tokens, a, b, kind, score, shield)
+            i = j
+        return out
+
+    def _other(
+        self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
+    ) -> list[Found]:
+        while b > a and not tokens.words[b - 1][-1].isalnum() and tokens.words[b - 1] != ")":
+            b -= 1
+        while a < b and not tokens.words[a][0].isalnum() and tokens.words[a] not in "(+#":
+            a += 1
+        if a >= b:
+            return []
+        start, end = tokens.starts[a], tokens.ends[b - 1]
+        piece = text[start:end]
+        words = [w.lower() for w in tokens.words[a:b] if w[0].isalpha()]
+        digits = sum(c.isdigit() for c in piece)
+        category = _LABEL_CATEGORY[kind]
+        medical = all(w in self._white or w in self._eponyms for w in words) if words else False
+        if kind in ("LOC", "INST"):
+            if medical or any(s in shield for s in tokens.starts[a:b]):
+                return []
+            known = [self._words.vocabulary.get(w, "0") for w in words]
+            if (words and all(k == "3" for k in known)) or score < 0.5:
+                return []
+            if kind == "INST" and all(w in self._gazetteer.generic_heads or w in _INSTITUTION for w in words):
+                return []
+            if kind == "LOC" and digits and words:
+                category = "address"
+            elif kind == "LOC" and digits:
+                category = "address" if digits >= 5 else ""
+            if kind == "LOC" and words and all(w.islower() for w in tokens.words[a:b] if w[0].isalpha()):
+                if not (set(words) & self._words.place_words) and category == "location":
+                    return []
+        elif kind == "DATE":
+            if not _MONTH_OR_DAY.search(piece) or medical:
+                return []
+            if digits and digits < 3 and not words:
+                return []
+            if digits == 0 and (
+                len(piece) < 3 or (piece.islower() and piece in ("may", "march", "mar", "sun", "sat", "mon", "wed"))
+            ):
+                return []
+            if re.fullmatch(r"\d{1,2}/\d{1,2}", piece):
+                one, two = (int(x) for x in piece.split("/"))
+                if not (1 <= one <= 12 and 1 <= two <= 99) or (one <= two <= 10 and score < 0.9):
+                    return []
+            if re.fullmatch(r"\d+", piece) and not re.fullmatch(r"(?:19|20)\d\d|\d{8}", piece):
+                return []
+            category = (
+                "time"
+                if re.search(r"\d:\d\d|\d\s?(?:am|pm|hours|hrs)\b", piece, re.IGNORECASE)
+                and not re.search(r"[/-]", piece)
+                else "date"
+            )
+        elif kind == "ID":
+            if (
+                digits < 3
+                and not (digits and len(piece) > 4)
+                and not (len(words) == 1 and words[0] not in self._words.vocabulary and score > 0.8)
+            ):
+                return []
+            if medical or (re.fullmatch(r"\d{1,4}(?:\.\d+)?", piece) and score < 0.9):
+                return []
+            if digits == 0:
+                category = "username"
+        elif kind == "CONTACT":
+            if digits < 4:
+                return []
+        elif kind == "AGE":
+            if not piece.isdigit() or not 90 <= int(piece) <= 130 or score < 0.7:
+                return []
+        elif kind == "UNIT" and (not digits or medical or score < 0.6):
+            return []
+        return [Found(start, end, category, score, "tagger")] if category else []
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def _nameable(self, word: str, capital: bool = True) -> bool:
+        """Whether ``word`` can be (part of) a name where a name is expected."""
+        if not word[0].isalpha():
+            return False
+        lower = word.lower().removesuffix("'s")
+        if lower in _CREDENTIALS or lower in _TITLES or lower in _NEVER:
+            return False
+        code = self._words.names.get(lower, "00U")
+        vocabulary = self._words.vocabulary.get(lower, "0")
+        strength = max(int(code[0]), int(code[1]))
+        if word.islower():
+            return (vocabulary < "2" and strength >= 2) or (
+                vocabulary == "0" and len(lower) > 2 and lower not in self._white
+            )
+        if vocabulary < "2":
+            return lower not in self._white or strength >= 2
+        return strength >= 2 and (lower not in self._white or strength == 3 or not capital)
+
+    def _named(self, tokens: Tokens, first: int, last: int, shield: frozenset[int]) -> list[Found]:
+        """Names that a title, a credential or a header field announces."""
+        out: list[Found] = []
+        words = tokens.words
+        n = len(words)
+        for i in range(first, last):
+            lower = words[i].lower()
+            if lower in _TITLES and words[i] != "MS" and words[i] != "DO":
+                j = i + 1
+                if j < n and words[j] == ".":
+                    j += 1
+                if j < n and words[j].lower() in _TITLES:
+                    continue
+                if lower in ("dr", "mr", "ms") and not self._title_here(tokens, i):
+                    continue
+                end = self._run(tokens, j, 4)
+                if end > j:
+                    out.append(self._found(tokens, j, end, 0.97, f"title {lower}"))
+            elif lower in _CREDENTIALS or (lower == "m" and words[i + 1 : i + 4] == [".", "D", "."]):
+                if words[i].islower() and lower in ("do", "pa", "rt", "np", "md") and (i == 0 or words[i - 1] != ","):
+                    continue
+                if (
+                    lower in ("pa", "rt", "do", "np")
+                    and (i == 0 or words[i - 1] != ",")
+                    and not self._words_are_names(tokens, i)
+                ):
+                    continue
+                j = i - 1
+                if j >= 0 and words[j] == ",":
+                    j -= 1
+                start = self._run_back(tokens, j, 4)
+                if start <= j and tokens.starts[i] - tokens.ends[j] < 4:
+                    out.append(self._found(tokens, start, j + 1, 0.96, f"credential {lower}"))
+            elif words[i] == ":" and i and words[i - 1].lower() in _NAME_FIELDS:
+                j = i + 1
+                while j < n and (words[j].lower().rstrip(".") in _TITLES or words[j] == "."):
+                    j += 1
+                end = self._run(tokens, j, 5, comma=True)
+                if end > j and not self._all_words(tokens, j, end):
+                    out.append(self._found(tokens, j, end, 0.95, f"field {words[i - 1].lower()}"))
+        return out
+
+    def _title_here(self, tokens: Tokens, i: int) -> bool:
+        """ "mr" is also magnetic resonance or mitral regurgitation, "dr" digital radiography, "ms" multiple sclerosis."""
+        word = tokens.words[i]
+        following = tokens.words[i + 1 : i + 3]
+        if following and following[0] == ".":
+            following = following[1:]
+        if not following or not following[0][0].isalpha():
+            return False
+        if word in ("MR", "MS", "DR"):
+            name = self._words.names.get(following[0].lower(), "00U")
+            return self._nameable(following[0]) and (
+                following[0].lower() not in self._words.vocabulary or max(name[0], name[1]) >= "2"
+            )
+        return True
+
+    def _words_are_names(self, tokens: Tokens, i: int) -> bool:
+        names = self._words.names
+        return i >= 2 and all(max(names.get(w.lower(), "00U")[:2]) >= "2" for w in tokens.words[i - 2 : i])
+
+    def _all_words(self, tokens: Tokens, a: int, b: int) -> bool:
+        """Whether a run is nothing but common words ("Attending: Present", "Name: Unknown")."""
+        vocabulary, names = self._words.vocabulary, self._words.names
+        for word in tokens.words[a:b]:
+            lower = word.lower()
+            if lower[0].isalpha() and (
+                (vocabulary.get(lower, "0") < "2" and lower not in self._white) or max(names.get(lower, "00U")[:2]) == "3"
+            ):
+                return False
+        return True
+
+    def _run(self, tokens: Tokens, at: int, most: int, comma: bool = False) -> int:
+        """Where the name that begins at ``at`` ends."""
+        words, n = tokens.words, len(tokens)
+        end = at
+        taken = 0
+        while at < n and taken < most:
+            word = words[at]
+            gap = tokens.starts[at] - tokens.ends[at - 1] if at else 0
+            if word == "\n" or (taken and gap > 2):
+                break
+            if word[0].isalpha():
+                if len(word) == 1 and word.isupper():  # an initial
+                    at += 2 if at + 1 < n and words[at + 1] == "." else 1
+                    taken += 1
+                    if taken > 1:
+                        end = at
+                    continue
+                if (
+                    word.lower() in _PARTICLES
+                    and at + 1 < n
+                    and words[at + 1][0].isalpha()
+                    and not words[at + 1].islower()
+                ):
+                    at += 1
+                    continue
+                capital = not word.islower()
+                if not self._nameable(word) or (taken and not capital and not words[at - 1].islower()):
+                    break
+                if taken and not capital and max(self._words.names.get(word.lower(), "00U")[:2]) < "2":
+                    break
+                taken += 1
+                at += 1
+                end = at
+            elif (
+                word in "-'."
+                and end == at
+                and at + 1 < n
+                and words[at + 1][0].isalpha()
+                and tokens.ends[at] == tokens.starts[at + 1]
+                and tokens.starts[at] == tokens.ends[at - 1]
+            ) or (word == "^" and end == at) or (
+                comma
+                and word == ","
+                and taken == 1
+                and at + 1 < n
+                and self._nameable(words[at + 1])
+                and not words[at + 1].islower()
+            ):
+                at += 1
+            else:
+                break
+        return end
+
+    def _run_back(self, tokens: Tokens, at: int, most: int) -> int:
+        """Where the name that ends at ``at`` begins (``at + 1`` if there is none)."""
+        words = tokens.words
+        start = at + 1
+        taken = 0
+        while at >= 0 and taken < most:
+            word = words[at]
+            if word == "\n" or (at + 1 < len(words) and taken and tokens.starts[at + 1] - tokens.ends[at] > 2):
+                break
+            if word == "." and at and len(words[at - 1]) == 1 and words[at - 1].isupper():
+                at -= 1
+                continue
+            if word in "-'" and taken and at and words[at - 1][0].isalpha():
+                at -= 1
+                continue
+            if len(word) == 1 and word.isupper() and taken:
+                start = at
+                taken += 1
+                at -= 1
+                continue
+            if not self._nameable(word, capital=False) or (
+                word.islower() and taken == 0 and max(self._words.names.get(word.lower(), "00U")[:2]) < "2"
+            ):
+                break
+            if taken and word.islower() != words[start].islower():
+                break
+            taken += 1
+            start = at
+            at -= 1
+        return start
+
+    def _found(self, tokens: Tokens, a: int, b: int, score: float, why: str) -> Found:
+        category = "staff" if self._is_staff(tokens, a, b) else "name"
+        end = tokens.ends[b - 1]
+        if tokens.words[b - 1].lower().endswith("'s"):
+            end -= 2
+        return Found(tokens.starts[a], end, category, score, why)
+
+    def _is_staff(self, tokens: Tokens, a: int, b: int) -> bool:
+        words = tokens.words
+        following = words[b : b + 3]
+        if following and following[0] == ",":
+            following = following[1:]
+        if following and (following[0].lower() in _CREDENTIALS or (following[0] == "M" and following[1:2] == ["."])):
+            return True
+        for word in reversed(words[max(0, a - 5) : a]):
+            if word == "\n":
+                return False
+            lower = word.lower()
+            if lower in _STAFF_CUES:
+                return True
+            if lower in (
+                "mr",
+                "mrs",
+                "ms",
+                "miss",
+                "patient",
+                "pt",
+                "wife",
+                "husband",
+                "son",
+                "daughter",
+                "mother",
+                "father",
+            ):
+                return False
+        return False
+
+    def _stretch(self, tokens: Tokens, a: int, b: int) -> tuple[int, int]:
+        """A name found by half is taken whole: initials, and neighbours nobody knows."""
+        words, n = tokens.words, len(tokens)
+        while a > 0:
+            before = words[a - 1]
+            if (
+                before[0].isalpha()
+                and not before.islower()
+                and self._unknown_name(before)
+                and tokens.starts[a] - tokens.ends[a - 1] <= 1
+            ):
+                a -= 1
+            elif (
+                before in "-'"
+                and a > 1
+                and tokens.starts[a] == tokens.ends[a - 1] == tokens.starts[a - 1] + 1
+                and words[a - 2][0].isalpha()
+                and tokens.ends[a - 2] == tokens.starts[a - 1]
+                and self._unknown_name(words[a - 2])
+            ):
+                a -= 2
+            else:
+                break
+        while b < n:
+            after = words[b]
+            near = tokens.starts[b] - tokens.ends[b - 1] <= 1
+            if near and after[0].isalpha() and not after.islower() and self._unknown_name(after):
+                b += 1
+            elif (
+                after in "-'"
+                and b + 1 < n
+                and tokens.starts[b] == tokens.ends[b - 1]
+                and tokens.starts[b + 1] == tokens.ends[b]
+                and words[b + 1][0].isalpha()
+                and self._unknown_name(words[b + 1])
+            ):
+                b += 2
+            else:
+                break
+        return a, b
+
+    def _unknown_name(self, word: str) -> bool:
+        lower = word.lower()
+        if lower in _CREDENTIALS or lower in _TITLES or lower in self._white or lower in _NEVER:
+            return False
+        vocabulary = self._words.vocabulary.get(lower, "0")
+        strength = max(self._words.names.get(lower, "00U")[:2])
+        if len(word) <= 3 and word.isupper() and strength < "2":
+            return False
+        return (vocabulary == "0" and (len(lower) > 2 or strength >= "2")) or (strength == "3" and vocabulary < "2")
+
+    def _name(self, tokens: Tokens, a: int, b: int, score: float, why: str, shield: frozenset[int]) -> list[Found]:
+        """The parts of a tagged name that may be one: protected words cut it."""
+        words = tokens.words
+        strong = self._person_here(tokens, a, b)
+        out: list[Found] = []
+        run: int | None = None
+        for i in range(a, b + 1):
+            keep = i < b and (strong or not self._protected(tokens, i, shield)) and words[i] != "\n" if i < b else False
+            if keep and run is None:
+                run = i
+            elif not keep and run is not None:
+                piece = self._trim(tokens, run, i)
+                if piece and self._plausible(tokens, *piece, score, strong):
+                    out.append(self._found(tokens, *piece, score, why))
+                run = None
+        return out
+
+    def _protected(self, tokens: Tokens, i: int, shield: frozenset[int]) -> bool:
+        lower = tokens.words[i].lower().removesuffix("'s")
+        return tokens.starts[i] in shield or lower in self._white or lower in self._eponyms
+
+    def _person_here(self, tokens: Tokens, a: int, b: int) -> bool:
+        """A title before, a credential behind, a field name, or a given name beside: a person is meant."""
+        words = tokens.words
+        before = [w.lower() for w in words[max(0, a - 2) : a] if w != "."]
+        if before and before[-1] in _TITLES and words[a][0].isupper():
+            return True
+        following = [w for w in words[b : b + 3] if w not in ",."]
+        if following and following[0].lower() in _CREDENTIALS and not following[0].islower():
+            return True
+        if a > 1 and words[a - 1] == ":" and words[a - 2].lower() in ("name", "patient"):
+            return True
+        alphas = [w.lower() for w in words[a:b] if w[0].isalpha() and len(w) > 1]
+        names = self._words.names
+        given = [w for w in alphas if names.get(w, "00U")[0] >= "2" and w not in self._white and w not in self._eponyms]
+        return len(alphas) >= 2 and bool(given) and all(not w.islower() for w in words[a:b] if w[0].isalpha())
+
+    def _trim(self, tokens: Tokens, a: int, b: int) -> tuple[int, int] | None:
+        words = tokens.words
+        while a < b and (not words[a][0].isalpha() or words[a].lower() in _TITLES):
+            a += 1
+        while b > a and (not words[b - 1][0].isalpha() or words[b - 1].lower() in _CREDENTIALS - {"rt", "np"}):
+            b -= 1
+        return (a, b) if a < b else None
+
+    def _plausible(self, tokens: Tokens, a: int, b: int, score: float, strong: bool) -> bool:
+        """Whether something in the run can be a name at all."""
+        for word in tokens.words[a:b]:
+            if not word[0].isalpha():
+                continue
+            lower = word.lower().removesuffix("'s")
+            if lower in _NEVER:
+                continue
+            vocabulary = self._words.vocabulary.get(lower, "0")
+            strength = max(self._words.names.get(lower, "00U")[:2])
+            if word.islower():
+                if (
+                    (vocabulary < "2" and strength >= "2")
+                    or (vocabulary == "0" and score > 0.6)
+                    or (strength == "3" and score > 0.85)
+                ):
+                    return True
+            elif vocabulary < "2" or strength >= "2" or strong:
+                if len(word) > 3 or not word.isupper() or vocabulary == "0":
+                    return vocabulary < "2" or strong or score > 0.6
+        return False
+
+    def _again(self, text: str, tokens: Tokens, tagged: list[Found], shield: frozenset[int]) -> list[Found]:
+        """A name once found is found everywhere else in the same report."""
+        certain: set[str] = set()
+        taken: set[int] = set()
+        for f in tagged:
+            if f.category not in ("name", "staff"):
+                continue
+            for match in re.finditer(r"[^\W\d_]{3,}", text[f.start : f.end]):
+                taken.add(f.start + match.start())
+                lower = match.group().lower()
+                if (
+                    f.score >= 0.7
+                    and lower not in self._white
+                    and lower not in self._eponyms
+                    and self._words.vocabulary.get(lower, "0") < "2"
+                    and lower not in _NEVER
+                ):
+                    certain.add(lower)
+        if not certain:
+            return []
+        out = []
+        for i, word in enumerate(tokens.words):
+            lower = word.lower().removesuffix("'s")
+            if lower in certain and tokens.starts[i] not in taken and tokens.starts[i] not in shield:
+                if word.islower() and self._words.vocabulary.get(lower, "0") > "0":
+                    continue
+                out.append(self._found(tokens, i, i + 1, 0.8, "named elsewhere in the report"))
+        return out
+
+    # -- institutions --------------------------------------------------------------------------------------------------
+
+    def _institutions(self, text: str) -> list[Found]:
+        out = []
+        generic = self._gazetteer.generic_heads
+        for match in _INSTITUTION_NAME.finditer(text):
+            head = [w.lower().strip(".,'") for w in match.group("head").split()]
+            while head and (head[0] in generic or head[0] in _NEVER):
+                head.pop(0)
+            if not head or all(w in generic or w in self._white for w in head):
+                continue
+            skip = 0
+            words = list(re.finditer(r"\S+", match.group("head")))
+            while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
+                skip += 1
+            if skip >= len(words):
+                continue
+            weak = match.group("tail").lower().split()[-1] in _WEAK_TAILS
+            unknown = [
+                w
+                for w in head
+                if self._words.vocabulary.get(w, "0") < "2"
+                or w in self._words.place_words
+                or max(self._words.names.get(w, "00U")[:2]) >= "2"
+            ]
+            if weak and not unknown:
+                continue
+            out.append(
+                Found(match.start() + words[skip].start(), match.end(), "institution", 0.93, "institution's name")
+            )
+        return out
+
+
+_NEVER = frozenset(
+    ["the", "a", "an", "and", "or", "of", "in", "on", "at", "to", "for", "with", "by", "from", "is", "was", "were", "are", "be", "been", "has", "had", "have", "he", "she", "it", "they", "his", "her", "him", "this", "that", "patient", "pt", "no", "not", "none", "unknown", "normal", "history", "exam", "examination", "date", "time", "name", "report", "results", "chest", "lungs", "heart", "findings", "impression", "indication", "comparison", "technique", "today", "yesterday", "tomorrow", "male", "female", "man", "woman", "year", "years", "old", "note", "notes", "hospital", "clinic", "medical", "center", "doctor", "physician", "nurse", "attending", "resident", "radiologist", "signed", "dictated", "reviewed", "discussed", "aware", "notified", "called", "paged", "seen", "noted", "admitted", "discharged", "mother", "father", "wife", "husband", "son", "daughter", "brother", "sister", "family", "phone", "fax", "address", "mrn", "dob", "ssn", "acc", "accession", "age", "sex", "room", "bed", "ward", "unit", "floor", "service", "department", "radiology", "emergency", "cardiology", "surgery", "medicine", "please", "thank", "you", "dear", "sincerely", "regards", "re", "cc", "electronically", "transcribed", "interpreted", "verified", "final", "preliminary", "addendum", "page", "continued", "end", "per", "via", "who", "will", "may", "can", "should", "would"]
+)
+_LEADING = frozenset(
+    ["the", "at", "from", "to", "of", "in", "and", "by", "with", "for", "a", "an", "this", "our", "dr", "mr", "mrs", "ms", "see", "seen", "called", "per", "via", "or", "on", "is", "was", "patient", "admitted", "transferred", "discharged", "referred", "outside"]
+)
+_INSTITUTION = frozenset(
+    ["hospital", "hospitals", "hosp", "medical", "center", "centre", "clinic", "clinics", "infirmary", "hospice", "health", "healthcare", "memorial", "regional", "general", "university", "college", "institute", "nursing", "home", "rehabilitation", "rehab", "imaging", "associates", "system", "group", "practice", "care"]
+)
+_WEAK_TAILS = frozenset(
+    ["clinic", "clinics", "center", "centre", "institute", "associates", "group", "practice", "school", "college", "home", "care", "system", "manor", "pharmacy", "living", "services"]
+)
+_TAIL = (
+    r"(?:(?:Regional |General |Memorial |Community |University |Children's |Childrens |Veterans |County |District |State |Medical |Women's |Royal )?"
+    r"(?:Hospitals?|Hosp\b|Infirmary|Hospice|Sanatorium)|(?:Regional |University |VA |Veterans |Community |Memorial )?Medical (?:Center|Centre|Ctr|Group|Associates|Clinic)"
+    r"|(?:Health|Healthcare|Care|Cancer|Imaging|Surgery|Surgical|Rehabilitation|Rehab|Nursing|Wellness|Dialysis|Trauma|Heart|Eye|Treatment|Community Health) (?:Center|Centre|System|Services|Institute|Clinic|Facility|Trust)"
+    r"|Clinics?|NHS (?:Foundation )?Trust|Nursing Home|Care Home|Assisted Living|Rehab|Radiology Associates|Radiology|Imaging|Family Practice|Family Medicine|Urgent Care"
+    r"|Pharmacy|High School|Elementary(?: School)?|Middle School|University|College|Institute|Manor|Senior Living|Retirement (?:Home|Community)|Surgery Center|Medical|Healthcare|Health System|Health)"
+)
+_UPPER_TAIL = r"(?:(?:REGIONAL |GENERAL |MEMORIAL |COMMUNITY |UNIVERSITY |CHILDREN'S |COUNTY )?(?:HOSPITAL|MEDICAL CENTER|MEDICAL CENTRE|INFIRMARY|HOSPICE|NURSING HOME|CLINIC|HEALTH CENTER|HEALTH SYSTEM|CANCER CENTER|IMAGING CENTER|HEALTHCARE|HEALTH CENTRE))"
+_INSTITUTION_NAME = re.compile(
+    rf"(?<![\w])(?:(?P<head>(?:[A-Z][\w.'&-]{{0,30}}[ ]|St\.? |of |and |the |& |de |la ){{1,5}}?)(?P<tail>{_TAIL})(?![A-Za-z])(?: of [A-Z][a-z]+(?: [A-Z][a-z]+)?)?(?: (?:Hospital|Medical Center|Clinic))?)"
+    rf"|(?<![\w])(?P<head2>(?:[A-Z][A-Z.'&-]{{1,30}}[ ]){{1,4}}?)(?P<tail2>{_UPPER_TAIL})(?![A-Za-z])"
+)
+_INSTITUTION_WORD = re.compile(
+    r"hosp|clinic|center|centre|infirmary|hospice|medical|nursing|health|radiology|imaging|school|college|university|institute|manor|pharmacy|"
+    r"living|practice|elementary|sanatorium|retirement|rehab|urgent care|nhs",
+    re.IGNORECASE,
+)
+
+
+def _inside(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
+    spans = sorted(protected)
+    out = set()
+    at = 0
+    reach = -1
+    for start in tokens.starts:
+        while at < len(spans) and spans[at][0] <= start:
+            reach = max(reach, spans[at][1])
+            at += 1
+        if start < reach:
+            out.add(start)
+    return frozenset(out)
+
+
+#: When two layers disagree about overlapping words, the more specific kind names the span.
+_RANK = {
+    name: rank
+    for rank, name in enumerate(
+        ["hole", "email", "url", "ip", "ssn", "fax", "phone", "mrn", "accession", "health_plan", "account", "licence", "device", "vehicle", "username", "date", "time", "age", "address", "unit", "staff", "name", "institution", "location", "id"]
+    )
+}
+
+
+def _merge(text: str, ruled: list[Found], tagged: list[Found]) -> list[Found]:
+    """One list without overlaps: holes first, then what a rule is sure of, then the tagger."""
+    found = [*ruled, *tagged]
+    if not found:
+        return []
+    order = sorted(
+        found,
+        key=lambda f: (
+            f.category != HOLE,
+            -round(f.score, 1) if f.why != "tagger" else -round(f.score, 1) + 0.15,
+            _RANK[f.category],
+            -(f.end - f.start),
+        ),
+    )
+    taken: list[Found] = []
+    for f in order:
+        pieces = [(f.start, f.end)]
+        for t in taken:
+            pieces = (
+                [
+                    piece
+                    for a, b in pieces
+                    for piece in ((a, min(b, t.start)), (max(a, t.end), b))
+                    if piece[0] < piece[1]
+                ]
+                if any(a < t.end and t.start < b for a, b in pieces)
+                else pieces
+            )
+        whole = pieces == [(f.start, f.end)]
+        for a, b in pieces:
+            while a < b and not text[a].isalnum() and text[a] not in "(+#[_*<":
+                a += 1
+            while a < b and not text[b - 1].isalnum() and text[b - 1] not in ")]_*>.":
+                b -= 1
+            if a >= b or (not whole and not any(c.isalnum() for c in text[a:b])):
+                continue
+            if not whole and f.category == HOLE:
+                continue
+            if not whole and b - a < 2:
+                continue
+            taken.append(Found(a, b, f.category, f.score, f.why))
+    taken.sort(key=lambda f: f.start)
+    return taken
+
+
+@lru_cache(maxsize=1)
+def default_detector() -> Detector:
+    """The detector without terms of a policy's own."""
+    return Detector()
+
+
+def scan(text: str) -> list[Span]:
+    """Every PHI span of ``text``: category, score and why; holes of an earlier de-identification included."""
+    return default_detector().spans(text)

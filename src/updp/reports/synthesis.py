@@ -1,0 +1,421 @@
+"""Made-up clinical text with labelled identifiers, to train the tagger on.
+
+Carriers (``data/training_templates.txt``) are filled with names, numbers, dates and places; fillers and real report
+sentences, given by path, carry no identity. A random state comes in, so that the same inputs give the same corpus.
+Half the names are bent into names nobody has: the tagger must learn where names stand, not which there are.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from updp.reports.lexicon import names, places, read_data, vocabulary
+
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+#: Field of a carrier to label of the tagger; fields not named here carry no identity.
+LABELS = {
+    "N": "NAME", "NL": "NAME", "L": "NAME", "F": "NAME", "S": "NAME", "I": "NAME", "i": "NAME",
+    "CITY": "LOC", "ST": "LOC", "CTRY": "LOC", "ZIP": "LOC", "PC": "LOC", "ADDR": "LOC",
+    "HOSP": "INST", "COMP": "INST", "SCHOOL": "INST", "W": "UNIT", "R": "UNIT",
+    "MRN": "ID", "ACC": "ID", "SSN": "ID", "ID": "ID", "DEV": "ID", "LIC": "ID", "NPI": "ID", "NHS": "ID", "ACCT": "ID",
+    "PLAN": "ID", "PLATE": "ID", "VIN": "ID", "USER": "ID",
+    "D": "DATE", "Y": "DATE", "MY": "DATE", "MON": "DATE", "WD": "DATE", "HOL": "DATE", "T": "DATE",
+    "PH": "CONTACT", "FAX": "CONTACT", "EM": "CONTACT", "URL": "CONTACT", "IP": "CONTACT", "EXT": "CONTACT", "AGE90": "AGE",
+}  # fmt: skip
+_FIELD = re.compile(r"\{([A-Za-z0-9]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A text and its identifiers as (start, end, label)."""
+
+    text: str
+    spans: tuple[tuple[int, int, str], ...]
+
+
+class Synthesizer:
+    """Fills carriers. ``sentences`` are report sentences without identifiers."""
+
+    def __init__(self, rng: random.Random, sentences: list[str]) -> None:
+        self.rng = rng
+        self.sentences = sentences
+        self.fill: dict[str, list[str]] = tomllib.loads(read_data("training_fillers.toml").decode())
+        lines = read_data("training_templates.txt").decode().splitlines()
+        self.carriers = [line.replace("\\n", "\n") for line in lines if line and not line.startswith("#")]
+        code = names()
+        self.given = {r: sorted(n for n, c in code.items() if c[0] == str(r)) for r in (1, 2, 3)}
+        self.surnames = {r: sorted(n for n, c in code.items() if c[1] == str(r)) for r in (1, 2, 3)}
+        words = vocabulary()
+        self.word_names = sorted(n for n in self.surnames[3] if words.get(n, "0") >= "2")
+        self.cities = sorted(places())
+        self._makers: dict[str, Callable[[], str]] = {
+            "N": self._full, "NL": self._reversed, "L": self._surname, "F": self._given, "S": self._staff,
+            "I": lambda: self._initials().upper(), "i": lambda: self._initials().lower(),
+            "CITY": lambda: self._title(rng.choice(self.cities)), "ST": self._state, "CTRY": self._country,
+            "ZIP": lambda: f"{rng.randrange(501, 99950):05d}" + (f"-{rng.randrange(1, 9999):04d}" if rng.random() < 0.1 else ""),
+            "PC": self._postcode, "ADDR": self._address, "HOSP": self._hospital,
+            "COMP": lambda: f"{self._surname()} {self._one('companies')}",
+            "SCHOOL": lambda: rng.choice([f"{self._surname()} High School", f"University of {self._title(rng.choice(self.cities))}",
+                                         f"{self._surname()} College", f"{self._given()} {self._surname()} Elementary"]),
+            "W": self._ward, "R": lambda: rng.choice([self._n(1, 999), f"{self._n(1, 99)}-{rng.choice('ABC')}", f"{rng.choice('ABCDEFNSWE')}{self._n(10, 999)}"]),
+            "MRN": self._mrn, "ACC": self._accession, "SSN": lambda: self._form(rng.choice(["###-##-####", "### ## ####", "#########"])),
+            "ID": lambda: self._form(rng.choice(["######", "########", "#######", "A#####", "@@-####", "@@###/#####", "#####-###", "@#######", "####-##-##"])),
+            "DEV": lambda: self._form(rng.choice(["@@@######", "########", "@@#####@", "@##-####-##", "#####-@@", "@@@##@###", "(01)############## (21)####", "######"])),
+            "LIC": lambda: self._form(rng.choice(["@#######", "@@#######", "######", "@@-####-##", "#######", "@###-####-####"])),
+            "NPI": lambda: self._form("##########"), "NHS": lambda: self._form(rng.choice(["### ### ####", "##########"])),
+            "ACCT": lambda: self._form(rng.choice(["########", "##########", "####-####-####-####", "####-####", "A-######"])),
+            "PLAN": lambda: self._form(rng.choice(["@@@#########", "#########@", "####@@####", "@###-###-##", "########", "#@@#-@@#-@@##"])),
+            "PLATE": lambda: self._form(rng.choice(["@@@ ####", "@@@-####", "#@@@###", "@@## @@@", "### @@@"])),
+            "VIN": lambda: self._form("#@@@@##@#@@######"),
+            "USER": lambda: rng.choice([self._given()[:1] + self._surname(), self._surname() + rng.choice(["1", "02", "", "77"]), self._given() + "." + self._surname(), self._form("@@@##")]).lower(),
+            "D": self._date, "Y": lambda: self._n(1950, 2026), "MY": self._month_year, "MON": lambda: rng.choice(MONTHS),
+            "WD": lambda: rng.choice(WEEKDAYS), "HOL": lambda: self._one("holidays"), "T": self._time,
+            "PH": self._phone, "FAX": self._phone, "EXT": lambda: self._form(rng.choice(["####", "#####", "x####"])),
+            "EM": lambda: f"{self._given()}{rng.choice(['.', '_', ''])}{self._surname()}@{rng.choice(['gmail.com', 'hospital.org', 'yahoo.co.uk', 'mail.example.edu'])}".lower().replace("'", ""),
+            "URL": lambda: rng.choice(["www.", "https://", "http://www."]) + self._surname().lower().replace("'", "") + rng.choice([".org", ".com/portal", ".edu/~x"]),
+            "IP": lambda: ".".join(self._n(1, 254) for _ in range(4)), "AGE90": lambda: self._n(90, 107), "PLANNAME": lambda: self._one("plan_names"),
+            "age": lambda: self._n(1, 89), "n": lambda: self._n(10, 99), "n2": lambda: self._n(1, 9), "big": lambda: self._n(100, 450),
+            "mm": lambda: rng.choice([f"{self._n(2, 40)} mm", f"{self._n(1, 9)}.{self._n(0, 9)} cm", f"{self._n(1, 9)} x {self._n(1, 9)} cm"]),
+            "finding": lambda: rng.choice(self.sentences), "FINDING": lambda: rng.choice(self.sentences).upper(),
+        }  # fmt: skip
+
+    def corpus(self, size: int) -> Iterator[Labelled]:
+        """``size`` labelled texts."""
+        for i in range(size):
+            yield self.one(
+                self.carriers[i % len(self.carriers)] if i < 2 * len(self.carriers) else self.rng.choice(self.carriers)
+            )
+
+    def one(self, carrier: str) -> Labelled:
+        """One carrier filled, then worn: case, line breaks, slips of the keyboard."""
+        text, spans, end = "", [], 0
+        for match in _FIELD.finditer(carrier):
+            text += carrier[end : match.start()]
+            field = match.group(1)
+            value = self._makers[field]() if field in self._makers else self._one(field)
+            if field in LABELS:
+                spans.append((len(text), len(text) + len(value), LABELS[field]))
+            text += value
+            end = match.end()
+        text += carrier[end:]
+        return self._wear(Labelled(text, tuple(spans)))
+
+    # -- pieces ----------------------------------------------------------------------------------------------------
+
+    def _one(self, field: str) -> str:
+        return self.rng.choice(self.fill[field])
+
+    def _n(self, low: int, high: int) -> str:
+        return str(self.rng.randint(low, high))
+
+    def _form(self, form: str) -> str:
+        letters = "ABCDEFGHJKLMNPRSTUVWXYZ"
+        draw = {"#": lambda: self._n(0, 9), "@": lambda: self.rng.choice(letters)}
+        return "".join(draw[c]() if c in draw else c for c in form)
+
+    def _bend(self, name: str) -> str:
+        """A name nobody has: two names spliced, or letters changed."""
+        other = self.rng.choice(self.surnames[2])
+        cut, cut2 = max(2, len(name) // 2), max(1, len(other) // 2)
+        bent = name[:cut] + other[cut2:]
+        if self.rng.random() < 0.4:
+            at = self.rng.randrange(len(name))
+            bent = name[:at] + self.rng.choice("aeiouklmnrstvyz") + name[at:]
+        return bent if len(bent) > 2 else name
+
+    def _given(self) -> str:
+        r = self.rng.random()
+        name = self.rng.choice(self.given[3 if r < 0.3 else 2 if r < 0.9 else 1])
+        return self._title(self._bend(name) if self.rng.random() < 0.3 else name)
+
+    def _surname(self) -> str:
+        r = self.rng.random()
+        name = self.rng.choice(self.word_names if r < 0.08 else self.surnames[3 if r < 0.25 else 2 if r < 0.8 else 1])
+        if self.rng.random() < 0.35:
+            name = self._bend(name)
+        name = self._title(name)
+        r = self.rng.random()
+        if r < 0.04:
+            return (
+                self._title(self.rng.choice(["van ", "de la ", "von ", "al-", "o'", "mc", "mac", "st. ", "di ", "el "]))
+                + name
+            )
+        if r < 0.08:
+            return f"{name}-{self._title(self.rng.choice(self.surnames[2]))}"
+        return name
+
+    def _full(self) -> str:
+        r = self.rng.random()
+        given, surname = self._given(), self._surname()
+        if r < 0.12:
+            return f"{given} {self.rng.choice(string.ascii_uppercase)}. {surname}"
+        if r < 0.16:
+            return f"{given} {self.rng.choice(string.ascii_uppercase)} {surname}"
+        if r < 0.22:
+            return f"{given[0]}. {surname}"
+        if r < 0.26:
+            return f"{given} {self._given()} {surname}"
+        if r < 0.28:
+            return f"{given} {surname} {self.rng.choice(['Jr.', 'III', 'Sr', 'II'])}"
+        return f"{given} {surname}"
+
+    def _reversed(self) -> str:
+        comma = self.rng.choice([", ", ", ", ",", " ", "^"])
+        tail = self.rng.choice(
+            ["", "", "", " " + self.rng.choice(string.ascii_uppercase), f" {self.rng.choice(string.ascii_uppercase)}."]
+        )
+        name = self._surname() + comma + self._given() + tail
+        return name.upper() if self.rng.random() < 0.4 else name
+
+    def _staff(self) -> str:
+        r = self.rng.random()
+        return self._surname() if r < 0.5 else self._full() if r < 0.9 else f"{self._given()[0]}. {self._surname()}"
+
+    def _initials(self) -> str:
+        return "".join(self.rng.choice(string.ascii_uppercase) for _ in range(self.rng.choice([2, 2, 3])))
+
+    def _title(self, text: str) -> str:
+        return re.sub(r"[a-z]+", lambda m: m.group().capitalize(), text)
+
+    def _state(self) -> str:
+        return self.rng.choice(
+            [
+                "Indiana",
+                "Ohio",
+                "Texas",
+                "California",
+                "Massachusetts",
+                "Oregon",
+                "Georgia",
+                "Virginia",
+                "IN",
+                "OH",
+                "TX",
+                "CA",
+                "MA",
+                "NY",
+                "FL",
+                "PA",
+                "WA",
+                "IL",
+                "MI",
+                "NC",
+            ]
+        )
+
+    def _country(self) -> str:
+        return self.rng.choice(
+            [
+                "Mexico",
+                "India",
+                "China",
+                "Vietnam",
+                "Nigeria",
+                "Poland",
+                "Brazil",
+                "Russia",
+                "Italy",
+                "Canada",
+                "Ireland",
+                "Cuba",
+                "Haiti",
+                "Ethiopia",
+                "Ukraine",
+                "Guatemala",
+                "Philippines",
+                "Portugal",
+                "Kenya",
+                "Iran",
+                "Pakistan",
+                "Peru",
+            ]
+        )
+
+    def _postcode(self) -> str:
+        return self._form(self.rng.choice(["@@# #@@", "@## #@@", "@#@ #@#", "@@## #@@"]))
+
+    def _address(self) -> str:
+        street = (
+            self._one("street_names") if self.rng.random() < 0.5 else self._title(self.rng.choice(self.surnames[2]))
+        )
+        apartment = self.rng.choice(
+            [
+                "",
+                "",
+                "",
+                f", Apt {self._n(1, 40)}{self.rng.choice('ABC')}",
+                f" #{self._n(1, 900)}",
+                f", Suite {self._n(100, 900)}",
+            ]
+        )
+        if self.rng.random() < 0.05:
+            return f"P.O. Box {self._n(10, 9999)}"
+        return f"{self._n(1, 9999)} {street} {self._one('streets')}{apartment}"
+
+    def _hospital(self) -> str:
+        r = self.rng.random()
+        if r < 0.45:
+            head = self._one("hospital_heads")
+        elif r < 0.7:
+            head = self._title(self.rng.choice(self.cities))
+        else:
+            head = self._surname()
+        if self.rng.random() < 0.06:
+            return self.rng.choice(
+                [
+                    "MGH",
+                    "BIDMC",
+                    "UCSF",
+                    "VAMC",
+                    "CHOP",
+                    "NYU Langone",
+                    "Mayo Clinic",
+                    "Cleveland Clinic",
+                    "IU Health",
+                    "UPMC",
+                ]
+            )
+        return f"{head} {self._one('hospital_tails')}"
+
+    def _ward(self) -> str:
+        form = self._one("wards")
+        return form.replace("{n}", self._n(1, 9)).replace("{N}", self._n(4, 9)).replace("{A}", self.rng.choice("ABCD"))
+
+    def _mrn(self) -> str:
+        return self._form(
+            self.rng.choice(
+                [
+                    "#######",
+                    "########",
+                    "######",
+                    "###-##-##",
+                    "##-##-##",
+                    "@######",
+                    "@@@#######",
+                    "#########",
+                    "###-##-##-#",
+                    "MRN######",
+                    "0000#####",
+                ]
+            )
+        )
+
+    def _accession(self) -> str:
+        return self._form(
+            self.rng.choice(
+                [
+                    "########",
+                    "@#######",
+                    "@@-##-#####",
+                    "##-######",
+                    "@##-####",
+                    "####@@#####",
+                    "CR##########",
+                    "2019-######",
+                ]
+            )
+        )
+
+    def _date(self) -> str:
+        rng = self.rng
+        y, m, d = rng.randint(1928, 2026), rng.randint(1, 12), rng.randint(1, 28)
+        name = MONTHS[m - 1]
+        ordinal = f"{d}{'th' if 10 < d < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(d % 10, 'th')}"
+        return rng.choice([
+            f"{m}/{d}/{y}", f"{m:02d}/{d:02d}/{y}", f"{m}/{d}/{y % 100:02d}", f"{m}-{d}-{y % 100:02d}", f"{y}-{m:02d}-{d:02d}",
+            f"{d}.{m}.{y}", f"{d}/{m}/{y}", f"{name} {d}, {y}", f"{name[:3]} {d}, {y}", f"{name[:3]} {d} {y}", f"{d} {name} {y}",
+            f"{d}-{name[:3]}-{y}", f"{d}-{name[:3].upper()}-{y % 100:02d}", f"{name} {d}", f"{name[:3]} {d}", f"{name} {ordinal}",
+            f"{ordinal} of {name}", f"{name} {y}", f"{m}/{d}", f"{y}{m:02d}{d:02d}", f"{rng.choice(WEEKDAYS)}, {name} {d}, {y}", f"{ordinal} {name} {y}",
+        ])  # fmt: skip
+
+    def _month_year(self) -> str:
+        m, y = self.rng.randint(1, 12), self.rng.randint(1975, 2026)
+        return self.rng.choice(
+            [f"{m}/{y % 100:02d}", f"{m}/{y}", f"{MONTHS[m - 1][:3]} {y}", f"{MONTHS[m - 1]} of {y}", f"{m:02d}-{y}"]
+        )
+
+    def _time(self) -> str:
+        h, m = self.rng.randint(0, 23), self.rng.randint(0, 59)
+        half = "AM" if h < 12 else "PM"
+        return self.rng.choice(
+            [
+                f"{h:02d}:{m:02d}",
+                f"{h % 12 or 12}:{m:02d} {half}",
+                f"{h % 12 or 12}:{m:02d}{half.lower()}",
+                f"{h:02d}:{m:02d}:{self.rng.randint(0, 59):02d}",
+                f"{h:02d}{m:02d} hours",
+                f"{h % 12 or 12} {half.lower()}",
+            ]
+        )
+
+    def _phone(self) -> str:
+        return self._form(
+            self.rng.choice(
+                [
+                    "(###) ###-####",
+                    "###-###-####",
+                    "###.###.####",
+                    "### ### ####",
+                    "+1 ###-###-####",
+                    "1-###-###-####",
+                    "###-####",
+                    "+44 20 #### ####",
+                    "0## #### ####",
+                    "###-###-#### ext. ###",
+                    "##########",
+                ]
+            )
+        )
+
+    # -- wear --------------------------------------------------------------------------------------------------------
+
+    def _wear(self, item: Labelled) -> Labelled:
+        r = self.rng.random()
+        text = item.text
+        if r < 0.13:
+            text = text.lower()
+        elif r < 0.27:
+            text = text.upper()
+        if len(text) != len(item.text):  # a letter that changes length with its case
+            text = item.text
+        if self.rng.random() < 0.12:
+            return self._slips(text, item.spans)
+        return Labelled(text, item.spans)
+
+    def _slips(self, text: str, spans: tuple[tuple[int, int, str], ...]) -> Labelled:
+        """Letters dropped, doubled, swapped or misread, anywhere in the text; the spans follow."""
+        out: list[str] = []
+        moved = [0] * (len(text) + 1)
+        misread = {"l": "1", "o": "0", "i": "l", "m": "rn", "e": "c", "S": "5", "B": "8", "O": "0", "I": "l"}
+        size = 0
+        for i, c in enumerate(text):
+            moved[i] = size
+            piece = c
+            if c.isalpha() and self.rng.random() < 0.02:
+                piece = self.rng.choice(["", c + c, misread.get(c, c), self.rng.choice(string.ascii_lowercase)])
+            elif c == " " and self.rng.random() < 0.02:
+                piece = self.rng.choice(["", "  ", "\n"])
+            out.append(piece)
+            size += len(piece)
+        moved[len(text)] = size
+        kept = tuple((moved[a], moved[b], label) for a, b, label in spans if moved[a] < moved[b])
+        return Labelled("".join(out), kept)

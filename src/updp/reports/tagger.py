@@ -1,0 +1,537 @@
+"""The sequence layer: a linear-chain CRF over words, run only where something might be an identifier.
+
+Most sentences of most reports hold nothing but known words; they are read once and left alone. Around every word that
+may be (part of) an identifier a window is cut out and tagged. Weights are in ``data/tagger.crfsuite`` and come from
+``train_tagger``. Features are looked up per word and remembered, so that a window costs no string handling.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from updp.reports.lexicon import LayerMissing, blacklist, names, places, vocabulary, whitelist
+
+WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|_+|\n|[^\w\s]")
+#: A window reaches this many words to both sides of a suspicious one.
+REACH = 4
+_REMEMBERED = 200_000
+
+
+_TITLES = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "miss",
+        "mx",
+        "dr",
+        "drs",
+        "doctor",
+        "prof",
+        "professor",
+        "nurse",
+        "sr",
+        "jr",
+        "rev",
+        "sister",
+        "fr",
+        "sgt",
+        "capt",
+    ]
+)
+_CREDENTIALS = frozenset(
+    [
+        "md",
+        "do",
+        "phd",
+        "rn",
+        "np",
+        "pa",
+        "lpn",
+        "crna",
+        "arnp",
+        "aprn",
+        "mbbs",
+        "mbchb",
+        "frcr",
+        "frcp",
+        "facc",
+        "facr",
+        "dds",
+        "dpm",
+        "pharmd",
+        "msw",
+        "rt",
+        "cnm",
+        "lcsw",
+        "bsn",
+        "dnp",
+    ]
+)
+_KIN = frozenset(
+    [
+        "wife",
+        "husband",
+        "son",
+        "daughter",
+        "mother",
+        "father",
+        "brother",
+        "sister",
+        "spouse",
+        "partner",
+        "niece",
+        "nephew",
+        "aunt",
+        "uncle",
+        "cousin",
+        "granddaughter",
+        "grandson",
+        "grandmother",
+        "grandfather",
+        "guardian",
+        "friend",
+        "neighbor",
+        "caregiver",
+        "girlfriend",
+        "boyfriend",
+        "mom",
+        "dad",
+        "sibling",
+        "parent",
+        "fiance",
+    ]
+)
+_CUES = frozenset(
+    [
+        "name",
+        "patient",
+        "by",
+        "physician",
+        "attending",
+        "resident",
+        "radiologist",
+        "surgeon",
+        "provider",
+        "technologist",
+        "technician",
+        "tech",
+        "transcriptionist",
+        "author",
+        "dictated",
+        "signed",
+        "reviewed",
+        "verified",
+        "interpreted",
+        "transcribed",
+        "approved",
+        "notified",
+        "paged",
+        "discussed",
+        "communicated",
+        "called",
+        "spoke",
+        "contact",
+        "referring",
+        "ordering",
+        "requesting",
+        "pcp",
+        "gp",
+        "cc",
+        "re",
+        "dear",
+        "sincerely",
+        "regards",
+        "named",
+        "consultant",
+        "consulted",
+        "fellow",
+        "assistant",
+        "anesthesiologist",
+        "interpreter",
+        "manager",
+        "worker",
+        "mrn",
+        "dob",
+        "ssn",
+        "acc",
+        "accession",
+        "account",
+        "acct",
+        "license",
+        "licence",
+        "serial",
+        "lot",
+        "username",
+        "user",
+        "login",
+        "hospital",
+        "clinic",
+        "center",
+        "centre",
+        "infirmary",
+        "hospice",
+        "room",
+        "ward",
+        "bed",
+        "unit",
+        "floor",
+        "rm",
+        "street",
+        "st",
+        "ave",
+        "avenue",
+        "road",
+        "rd",
+        "blvd",
+        "lane",
+        "drive",
+        "lives",
+        "resides",
+        "moved",
+        "born",
+        "from",
+        "works",
+        "employer",
+        "transferred",
+        "address",
+        "zip",
+        "phone",
+        "tel",
+        "fax",
+        "pager",
+        "ext",
+        "call",
+        "d/w",
+        "per",
+        "informed",
+        "relayed",
+        "given",
+        "aware",
+        "seen",
+        "saw",
+        "id",
+        "no",
+        "number",
+        "via",
+        "covering",
+        "referred",
+    ]
+)
+_INSTITUTION = frozenset(
+    [
+        "hospital",
+        "hospitals",
+        "hosp",
+        "medical",
+        "center",
+        "centre",
+        "clinic",
+        "clinics",
+        "infirmary",
+        "hospice",
+        "health",
+        "healthcare",
+        "memorial",
+        "regional",
+        "general",
+        "university",
+        "college",
+        "institute",
+        "nursing",
+        "home",
+        "rehabilitation",
+        "rehab",
+        "children's",
+        "imaging",
+        "associates",
+        "trust",
+        "system",
+        "group",
+        "practice",
+        "manor",
+        "pharmacy",
+        "school",
+        "foundation",
+        "inc",
+        "llc",
+        "corporation",
+        "va",
+        "care",
+    ]
+)
+_STREET = frozenset(
+    [
+        "street",
+        "st",
+        "avenue",
+        "ave",
+        "road",
+        "rd",
+        "boulevard",
+        "blvd",
+        "lane",
+        "ln",
+        "drive",
+        "dr",
+        "court",
+        "ct",
+        "place",
+        "way",
+        "terrace",
+        "highway",
+        "hwy",
+        "parkway",
+        "pkwy",
+        "circle",
+        "apt",
+        "suite",
+        "box",
+    ]
+)
+_MONTH = frozenset(
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+    ]
+)
+_DAY = frozenset(
+    [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "mon",
+        "tue",
+        "tues",
+        "wed",
+        "thu",
+        "thur",
+        "thurs",
+        "fri",
+        "sat",
+        "sun",
+    ]
+)
+
+
+class Tokens:
+    """The words of a text with their places."""
+
+    __slots__ = ("ends", "starts", "words")
+
+    def __init__(self, text: str) -> None:
+        self.words: list[str] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        for match in WORD.finditer(text):
+            self.words.append(match.group())
+            self.starts.append(match.start())
+            self.ends.append(match.end())
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+class Words:
+    """What is known of a word by itself: features for the tagger, and whether it deserves a look."""
+
+    def __init__(self) -> None:
+        self.names, self.vocabulary, self.places = names(), vocabulary(), places()
+        self.place_words = frozenset(w for p in self.places for w in p.replace("-", " ").split() if len(w) > 3)
+        self.white = frozenset(w for terms in whitelist().values() for t in terms for w in t.split())
+        self.eponyms = frozenset(t for t in whitelist()["eponyms"] if " " not in t)
+        self.black = frozenset(t for terms in blacklist().values() for t in terms if " " not in t)
+        self._known: dict[str, tuple[list[str], list[str], list[str], list[str], list[str], int]] = {}
+
+    def look(self, word: str) -> tuple[list[str], list[str], list[str], list[str], list[str], int]:
+        """Features of ``word`` in its own place and as seen from one and two words on, and its suspicion (0, 1, 2)."""
+        known = self._known.get(word)
+        if known is None:
+            if len(self._known) > _REMEMBERED:
+                self._known.clear()
+            known = self._known[word] = self._describe(word)
+        return known
+
+    def _describe(self, word: str) -> tuple[list[str], list[str], list[str], list[str], list[str], int]:
+        lower = word.lower().removesuffix("'s")
+        name = self.names.get(lower, "00U")
+        vocabulary = self.vocabulary.get(lower, "0")
+        kinds = [
+            kind
+            for kind, group in (
+                ("title", _TITLES), ("cred", _CREDENTIALS), ("kin", _KIN), ("cue", _CUES), ("inst", _INSTITUTION), ("street", _STREET),
+                ("month", _MONTH), ("day", _DAY), ("place", self.place_words), ("white", self.white), ("epo", self.eponyms), ("black", self.black),
+            )
+            if lower in group
+        ]  # fmt: skip
+        shape = _shape(word)
+        lexical = f"g{name[0]}s{name[1]}v{vocabulary}"
+        known = vocabulary != "0" or bool(kinds)
+        token = lower if known or len(lower) < 3 else "?"
+        if word.isdigit():
+            token = word if len(word) < 2 else f"d{len(word)}"
+        own = ["1", "w=" + token, "s=" + shape, "l=" + lexical, "ls=" + lexical + shape]
+        own += ["k=" + k for k in kinds] + ["ks=" + k + shape for k in kinds]
+        if not known and lower.isalpha():
+            own += ["e3=" + lower[-3:], "e2=" + lower[-2:], "b3=" + lower[:3], "n=" + str(min(len(lower), 12))]
+        coarse = [
+            "g" + str(min(1, int(name[0]) // 2)) + "s" + str(min(1, int(name[1]) // 2)) + "v" + vocabulary + shape
+        ]
+        near = ["w=" + token, "s=" + shape, "l=" + coarse[0]] + ["k=" + k for k in kinds]
+        far = ["w=" + token, "l=" + coarse[0]] + ["k=" + k for k in kinds]
+        return (
+            own,
+            ["-1" + f for f in near],
+            ["+1" + f for f in near],
+            ["-2" + f for f in far],
+            ["+2" + f for f in far],
+            self._suspicion(word, lower, name, vocabulary, kinds, shape),
+        )
+
+    def _suspicion(self, word: str, lower: str, name: str, vocabulary: str, kinds: list[str], shape: str) -> int:
+        if not word[0].isalpha():
+            return 2 if word.isdigit() and len(word) > 3 else 0
+        if "title" in kinds or "cred" in kinds or "kin" in kinds:
+            return 2
+        given, surname = int(name[0]), int(name[1])
+        if vocabulary == "0" and "white" not in kinds:
+            return 2
+        if vocabulary == "1" and (given >= 2 or surname == 3) and "white" not in kinds:
+            return 2
+        if word.islower():
+            return 0
+        if vocabulary == "1" and (given or surname):
+            return 2
+        return 1 if given or surname or "place" in kinds else 0
+
+    def suspicious(self, tokens: Tokens, hints: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Windows of ``tokens`` worth tagging, as (first, last + 1); ``hints`` are words other layers point to."""
+        marks = []
+        look = self._known.get
+        start_of_sentence = True
+        for i, word in enumerate(tokens.words):
+            known = look(word) or self.look(word)
+            level = known[5]
+            if level == 2 or (level == 1 and not start_of_sentence):
+                marks.append(i)
+            start_of_sentence = word in _STOPS
+        if hints:
+            marks = sorted({*marks, *hints})
+        windows: list[tuple[int, int]] = []
+        n = len(tokens)
+        for i in marks:
+            first, last = max(0, i - REACH), min(n, i + REACH + 1)
+            if windows and first <= windows[-1][1]:
+                windows[-1] = (windows[-1][0], last)
+            else:
+                windows.append((first, last))
+        return windows
+
+
+_STOPS = frozenset([".", "\n", ":", "!", "?", ";", "-", "*", "(", ")"])
+
+
+def _shape(word: str) -> str:
+    if word.isdigit():
+        return "9" * min(len(word), 5)
+    if not word[0].isalpha():
+        return word[0] if word[0] in "./-:,#()^@_\n" else "!"
+    if word.islower():
+        return "x" if len(word) > 1 else "x1"
+    if word.isupper():
+        return "X" if len(word) > 3 else "X" + str(len(word))
+    return "Xx" if word[0].isupper() and word[1:].replace("'", "").islower() else "xX"
+
+
+def features(words: Words, tokens: Tokens, first: int, last: int) -> list[list[str]]:
+    """The features of each word of a window, seen with its neighbours inside and outside the window."""
+    known = [words.look(w) for w in tokens.words[max(0, first - 2) : last + 2]]
+    offset = first - max(0, first - 2)
+    out = []
+    n = len(known)
+    edge: list[str] = ["<>"]
+    for i in range(offset, offset + last - first):
+        out.append(
+            known[i][0]
+            + (known[i - 1][1] if i > 0 else edge)
+            + (known[i + 1][2] if i + 1 < n else edge)
+            + (known[i - 2][3] if i > 1 else edge)
+            + (known[i + 2][4] if i + 2 < n else edge)
+        )
+    return out
+
+
+class Tagger:
+    """The trained weights, ready to tag windows."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        try:
+            import pycrfsuite
+        except ImportError as error:
+            raise LayerMissing("the sequence tagger needs python-crfsuite: pip install python-crfsuite") from error
+        self._crf = pycrfsuite.Tagger()
+        try:
+            if path is not None:
+                self._crf.open(str(path))
+            else:
+                # crfsuite reads the bytes where they lie, so they must live as long as the tagger.
+                self._weights = (resources.files("updp.reports") / "data" / "tagger.crfsuite").read_bytes()
+                self._crf.open_inmemory(self._weights)
+        except (OSError, ValueError) as error:
+            raise LayerMissing("the tagger's weights cannot be read; reinstall updp") from error
+
+    def tag(self, rows: list[list[str]]) -> list[str]:
+        """A label for each word: ``O``, or ``B-`` / ``I-`` and a kind."""
+        labels: list[str] = self._crf.tag(rows)
+        return labels
+
+    def certainty(self, label: str, at: int) -> float:
+        """How sure the tagger is of ``label`` at one word of the rows tagged last."""
+        value: float = self._crf.marginal(label, at)
+        return value
+
+
+def write_weights(
+    rows: Sequence[tuple[list[list[str]], list[str]]], out: Path, *, rounds: int, c1: float, c2: float
+) -> None:
+    """Fit the CRF (L-BFGS, elastic net) and write its weights."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    for xs, ys in rows:
+        trainer.append(xs, ys)
+    trainer.set_params({"c1": c1, "c2": c2, "max_iterations": rounds, "feature.possible_transitions": True})
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "weights"
+        trainer.train(str(made))
+        out.write_bytes(made.read_bytes())

@@ -1,0 +1,81 @@
+"""Train the sequence tagger on made-up identifiers in real report sentences.
+
+    python -m updp.reports.train_tagger --reports REPORTS.csv --out src/updp/reports/data/tagger.crfsuite
+
+``REPORTS.csv`` has the columns id, indication, findings and impression (the layout of the Open-i collection). Only
+reports whose id falls into the training split of the public benchmark key are read, so that the others can be tested
+on. The same inputs give the same weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import re
+from pathlib import Path
+
+from updp.reports.synthesis import Labelled, Synthesizer
+from updp.reports.tagger import Tokens, Words, features, write_weights
+from updp.study import BENCHMARK_KEY, split_of
+
+_HOLE = re.compile(r"\S*XXXX\S*|_{3,}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+def sentences(path: Path, split: str = "train") -> list[str]:
+    """Sentences of the reports of one split, with their holes closed."""
+    found: list[str] = []
+    with path.open(encoding="utf-8") as rows:
+        for row in csv.DictReader(rows):
+            if split_of(row["id"], BENCHMARK_KEY) != split:
+                continue
+            for column in ("indication", "findings", "impression"):
+                for sentence in _SENTENCE.split(row[column] or ""):
+                    if len(sentence) > 12 and not _HOLE.search(sentence):
+                        found.append(sentence.strip())
+    return found
+
+
+def encode(words: Words, item: Labelled) -> list[tuple[list[list[str]], list[str]]]:
+    """A labelled text as windows of features and labels, cut as at run time."""
+    tokens = Tokens(item.text)
+    labels = ["O"] * len(tokens)
+    spans = iter(sorted(item.spans))
+    span = next(spans, None)
+    previous = None
+    for i, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True)):
+        while span and start >= span[1]:
+            span = next(spans, None)
+        if span and end > span[0] and tokens.words[i] != "\n":
+            labels[i] = ("I-" if previous == span else "B-") + span[2]
+            previous = span
+        else:
+            previous = None
+    marked = [i for i, label in enumerate(labels) if label != "O"]
+    return [
+        (features(words, tokens, first, last), labels[first:last])
+        for first, last in words.suspicious(tokens, hints=marked)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reports", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--size", type=int, default=24_000, help="texts to make")
+    parser.add_argument("--rounds", type=int, default=120, help="L-BFGS iterations")
+    parser.add_argument("--c1", type=float, default=0.15)
+    parser.add_argument("--c2", type=float, default=0.02)
+    parser.add_argument("--seed", type=int, default=20261115)
+    args = parser.parse_args()
+    maker = Synthesizer(random.Random(args.seed), sentences(args.reports))
+    words = Words()
+    rows = [row for item in maker.corpus(args.size) for row in encode(words, item)]
+    print(f"{args.size} texts, {len(rows)} windows, {sum(len(y) for _, y in rows)} words")
+    write_weights(rows, args.out, rounds=args.rounds, c1=args.c1, c2=args.c2)
+    print(f"{args.out}: {args.out.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
