@@ -580,18 +580,18 @@ class Detector:
         out = []
         generic = self._gazetteer.generic_heads
         for match in _INSTITUTION_NAME.finditer(text):
-            head = [w.lower().strip(".,'") for w in match.group("head").split()]
+            head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
             while head and (head[0] in generic or head[0] in _NEVER):
                 head.pop(0)
             if not head or all(w in generic or w in self._white for w in head):
                 continue
             skip = 0
-            words = list(re.finditer(r"\S+", match.group("head")))
+            words = list(re.finditer(r"\S+", (match["head"] or match["head2"])))
             while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
                 skip += 1
             if skip >= len(words):
                 continue
-            weak = match.group("tail").lower().split()[-1] in _WEAK_TAILS
+            weak = (match["tail"] or match["tail2"]).lower().split()[-1] in _WEAK_TAILS
             unknown = [
                 w
                 for w in head
