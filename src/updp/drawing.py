@@ -206,8 +206,9 @@ def _frontal(
     if body.sex == "F":
         for sign in (-1, 1):
             film = film + 0.055 * sheet.ellipse(sign * 0.52, 0.36, 0.40, 0.34, 0.10)
+    seen = {side: lung * (1 - 0.8 * shadow) for side, lung in lungs.items()}  # what the heart does not hide
     for finding in findings:
-        film = _mark(film, finding, sheet, x, y, body, lungs, breath, rng)
+        film = _mark(film, finding, sheet, x, y, body, seen, breath, rng)
     return film
 
 
@@ -376,7 +377,7 @@ def _mark(
             return film + 0.24 * band * lung
         case "Fibrosis":
             net = np.abs(sheet.cloud(rng, 0.028)) + 0.7 * np.abs(sheet.cloud(rng, 0.05))
-            return np.asarray(film + 0.085 * net * both * _step(y - 0.05, 0.4))
+            return np.asarray(film + 0.055 * net * both * _step(y - 0.05, 0.4))
         case "Pleural_Thickening":
             rim = (
                 _step(u - (body.chest - 0.07), 0.03)

@@ -581,7 +581,7 @@ def burn_in(
     size = max(14, round(height * rng.uniform(0.020, 0.030)))
     font, large = ImageFont.load_default(size), ImageFont.load_default(round(size * 1.9))
     side = "L" if rng.random() < 0.75 else "R"  # a film hung the usual way shows the patient's left on the right
-    where = (width * 0.93 if side == "L" else width * 0.07, height * rng.uniform(0.10, 0.20))
+    where = (width * 0.93 if side == "L" else width * 0.07, height * rng.uniform(0.24, 0.32))
     pen.text(where, side, fill=250, font=large, anchor="mm", stroke_width=1)
     corner = int(rng.integers(3))
     top, left = height * 0.015, width * 0.015
