@@ -122,14 +122,14 @@ def scan(
     """Find PHI in text: lines {"id","text"} in, {"id","spans":[...]} out."""
     from contextlib import ExitStack
 
-    from updp.reports import render_counts, scan_lines
+    from updp.reports.corpus import render, scan_lines
 
     with ExitStack() as stack:
         lines = sys.stdin if str(source) == "-" else stack.enter_context(source.open(encoding="utf-8"))
         target = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
         counts = scan_lines(lines, target)
     if out:
-        typer.echo(render_counts(counts))
+        typer.echo(render(counts))
 
 
 @app.command()

@@ -330,8 +330,11 @@ def _tally(tallies: Counter[str], study: Study) -> None:
     tallies["reports"] += study.report is not None
     retention = study.notes.get("retention")
     if retention is not None:
-        for name, count in retention.counts().items():
-            tallies[f"retention/{name}"] += count
+        for when, counts in (("before", retention.before), ("after", retention.after)):
+            for kind, count in counts.items():
+                tallies[f"retention/{kind}_{when}"] += count
+        for term, count in retention.lost.items():
+            tallies[f"lost/{term}"] += count
 
 
 # -- the output folder -----------------------------------------------------------------------------------------------

@@ -42,6 +42,11 @@ class Reason(StrEnum):
     REPORT_RESIDUAL = "report-residual-phi"
     METHOD_FAILED = "method-failed"
     METHOD_REFUSED = "method-refused"
+    FILM_NOT_FRONTAL = "film-not-frontal"
+    FILM_INVERTED = "film-inverted"
+    FILM_TOO_SIMILAR = "film-too-similar"
+    FILM_COPY = "film-copy-of-training"
+    FINDINGS_DISAGREE = "findings-disagree"
     STATION_FAILED = "station-failed"
     WORKER_DIED = "worker-died"
 
@@ -77,6 +82,11 @@ REPAIR: dict[Reason, str] = {
     Reason.REPORT_RESIDUAL: "the cleaned report failed its second check",
     Reason.METHOD_FAILED: "the de-identification method raised an error on this film",
     Reason.METHOD_REFUSED: "the method's own check kept the film back",
+    Reason.FILM_NOT_FRONTAL: "the method makes frontal films only",
+    Reason.FILM_INVERTED: "the film is a negative (black is dense); export it with the right polarity",
+    Reason.FILM_TOO_SIMILAR: "every film made was too like the patient's own; raise the strength",
+    Reason.FILM_COPY: "every film made was too like a training film of the generator",
+    Reason.FINDINGS_DISAGREE: "no film made shows the findings of its report",
     Reason.STATION_FAILED: "an unexpected error in a station; run with --debug and report it",
     Reason.WORKER_DIED: "the film took its worker process down (damaged file or out of memory)",
 }

@@ -44,4 +44,4 @@ class Blur:
             return study.pixels
         grey = Image.fromarray(np.round(study.pixels * 255).astype(np.uint8))
         blurred = grey.filter(ImageFilter.GaussianBlur(sigma))
-        return np.asarray(blurred, dtype=np.float32) / 255
+        return np.multiply(np.asarray(blurred), np.float32(1 / 255), dtype=np.float32)
