@@ -44,4 +44,4 @@ class Blur:
             return study.pixels
         grey = Image.fromarray(np.round(study.pixels * 255).astype(np.uint8))
         blurred = grey.filter(ImageFilter.GaussianBlur(sigma))
-        return np.multiply(np.asarray(blurred), np.float32(1 / 255), dtype=np.float32)
+        return np.asarray(blurred).astype(np.float32) * np.float32(1 / 255)
