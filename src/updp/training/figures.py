@@ -1,0 +1,71 @@
+"""Plain measures the stages and the bench share: PSNR, SSIM, AUC, Fréchet distance, retrieval."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+Array = NDArray[np.floating]
+
+
+def psnr(a: Tensor, b: Tensor) -> Tensor:
+    """Per film, for images in [0, 1]."""
+    return -10 * torch.log10((a - b).square().mean((1, 2, 3)).clamp_min(1e-10))
+
+
+def ssim(a: Tensor, b: Tensor) -> Tensor:
+    """Per film, Gaussian window 11, sigma 1.5 (Wang et al. 2004), for images in [0, 1]."""
+    taps = torch.exp(-((torch.arange(11, dtype=a.dtype) - 5) ** 2) / (2 * 1.5**2))
+    window = (taps / taps.sum()).outer(taps / taps.sum())[None, None]
+
+    def blur(x: Tensor) -> Tensor:
+        return functional.conv2d(x, window)
+
+    ma, mb = blur(a), blur(b)
+    va, vb, cov = blur(a * a) - ma**2, blur(b * b) - mb**2, blur(a * b) - ma * mb
+    c1, c2 = 0.01**2, 0.03**2
+    value = (2 * ma * mb + c1) * (2 * cov + c2) / ((ma**2 + mb**2 + c1) * (va + vb + c2))
+    return value.mean((1, 2, 3))
+
+
+def auc(truth: NDArray[np.bool_], scores: Array) -> float:
+    """Area under the ROC curve by ranks; NaN if one class is missing."""
+    from scipy.stats import rankdata
+
+    positives = int(truth.sum())
+    negatives = len(truth) - positives
+    if positives == 0 or negatives == 0:
+        return float("nan")
+    ranks = rankdata(scores)
+    return float((ranks[truth].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def aucs(labels: NDArray[np.float32], scores: Array, least: int = 5) -> NDArray[np.float64]:
+    """One AUC a finding, over films labelled for it; NaN where fewer than `least` positives or negatives."""
+    out = np.full(labels.shape[1], np.nan)
+    for j in range(labels.shape[1]):
+        known = ~np.isnan(labels[:, j])
+        truth = labels[known, j] == 1
+        if min(truth.sum(), (~truth).sum()) >= least:
+            out[j] = auc(truth, scores[known, j])
+    return out
+
+
+def frechet(a: Array, b: Array) -> float:
+    """Fréchet distance between Gaussians fitted to two feature sets."""
+    ma, mb = a.mean(0), b.mean(0)
+    ca, cb = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    # trace of sqrt(ca cb) through the eigenvalues of the symmetric form, which stays real for singular covariances
+    wa, va = np.linalg.eigh(ca)
+    root = (va * np.sqrt(np.clip(wa, 0, None))) @ va.T
+    middle = np.clip(np.linalg.eigvalsh(root @ cb @ root), 0, None)
+    return float(((ma - mb) ** 2).sum() + np.trace(ca) + np.trace(cb) - 2 * np.sqrt(middle).sum())
+
+
+def recall_at(similarity: Array, k: int) -> float:
+    """Share of rows whose own column is among the k most similar."""
+    own = np.diag(similarity)[:, None]
+    return float(((similarity > own).sum(1) < k).mean())

@@ -1,0 +1,82 @@
+"""The text a film is described by: report sentences with every identifier gone, or sentences composed from labels.
+
+No age, sex, date or name is ever part of it (METHODS §3.12 gives the reasons).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from updp.study import Report
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_ENUMERATION = re.compile(r"^\s*\d+\s*[.)]\s*")
+# A sentence with any of these is dropped whole: a placeholder marks a hole where an identifier was, numbers of
+# four digits are years or record numbers, and the words name a person, an age, a sex, a date or a place.
+_IDENTIFYING = re.compile(
+    r"XXXX|_{2,}|\d{4,}|\d+[/-]\d+|\b(?:year|years|y/o|yo|old|male|female|man|woman|boy|girl|gentleman|lady|he|she|his|"
+    r"her|dr|doctor|mr|mrs|ms|phone|telephone|discussed|notified|hospital|clinic|january|february|march|april|june|"
+    r"july|august|september|october|november|december|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
+    re.IGNORECASE,
+)
+SECTIONS = ("findings", "impression")
+
+
+def clean_sentences(report: Report) -> list[str]:
+    """The findings and impression sentences that hold nothing identifying, each once, in order."""
+    seen: dict[str, None] = {}
+    for section in SECTIONS:
+        for sentence in _SENTENCE.split(report.sections.get(section, "")):
+            sentence = _ENUMERATION.sub("", sentence).strip()
+            if len(sentence) > 3 and not _IDENTIFYING.search(sentence):
+                seen.setdefault(sentence)
+    return list(seen)
+
+
+@cache
+def phrases() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads(resources.files("updp.training").joinpath("phrases.toml").read_text())
+
+
+def compose(findings: Sequence[str], view: str, rng: np.random.Generator) -> str:
+    """A short report that says these findings, and now and then what is normal beside them."""
+    said = phrases()
+
+    def one(choices: list[str]) -> str:
+        return choices[int(rng.integers(len(choices)))]
+
+    sentences = [one(said["findings"][name]) for name in findings]
+    if not findings:
+        kinds = [k for k in ("film", "lungs", "heart", "pleura") if rng.random() < 0.55] or ["film"]
+        sentences = [one(said["normal"][k]) for k in kinds]
+    else:
+        if "Cardiomegaly" not in findings and rng.random() < 0.25:
+            sentences.append(one(said["normal"]["heart"]))
+        if "Effusion" not in findings and "Pneumothorax" not in findings and rng.random() < 0.2:
+            sentences.append(one(said["normal"]["pleura"]))
+    order = rng.permutation(len(sentences))
+    sentences = [sentences[i] for i in order]
+    if view in said["views"] and rng.random() < 0.5:
+        sentences.insert(0, one(said["views"][view]))
+    return " ".join(sentences)
+
+
+def describe(
+    sentences: Sequence[str], findings: Sequence[str] | None, view: str, rng: np.random.Generator
+) -> tuple[str, bool]:
+    """Text for one film, and whether it is the film's own: report sentences where it has them, else composed ones.
+
+    A labelled film with a report gets a composed text now and then, so that both ways of saying it mean the same.
+    """
+    if sentences and (findings is None or rng.random() < 0.7):
+        kept = [s for s in sentences if rng.random() < 0.9] or list(sentences)
+        if rng.random() < 0.3:
+            kept = [kept[i] for i in rng.permutation(len(kept))]
+        return " ".join(kept), True
+    return compose(findings or (), view, rng), False

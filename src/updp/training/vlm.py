@@ -1,0 +1,190 @@
+"""Stage `vlm`: films and sentences meet. Two passes.
+
+`vlm`: the image tower from ImageNet, the text tower from nothing, contrastive on small batches with the findings as a
+second task (a batch of 32 alone teaches an image tower little). `vlm-text`: image features fixed and cached, large
+batches, so that reports are told apart from hundreds of others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from updp.models.backbone import FEATURES
+from updp.models.vlm import VisionLanguage
+from updp.study import FINDINGS
+from updp.training.augment import augment
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.figures import aucs, recall_at
+from updp.training.loop import StageConfig
+from updp.training.prompts import describe, phrases
+
+
+def masked_bce(logits: Tensor, labels: Tensor) -> Tensor:
+    """Binary cross-entropy over the labels that are known (NaN is not known)."""
+    known = ~labels.isnan()
+    each = functional.binary_cross_entropy_with_logits(logits, labels.nan_to_num(), reduction="none")
+    return (each * known).sum() / known.sum().clamp_min(1)
+
+
+def contrastive(images: Tensor, texts: Tensor, scale: Tensor, same: Tensor) -> Tensor:
+    """Symmetric InfoNCE; `same[i, j]` says that text j describes film i as truly as its own does."""
+    logits = scale.exp().clamp(max=100) * images @ texts.T
+    target = same.float()
+    rows = -(target / target.sum(1, keepdim=True) * logits.log_softmax(1)).sum(1).mean()
+    columns = -(target / target.sum(0, keepdim=True) * logits.log_softmax(0)).sum(0).mean()
+    return (rows + columns) / 2
+
+
+def draw_texts(corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[list[str], Tensor]:
+    """A text for each row, and which texts of the batch are equally true of which films.
+
+    A composed text says nothing but labels, so it fits every film of the batch with the same labels.
+    """
+    texts, composed = [], []
+    for row in rows:
+        known = not np.isnan(corpus.labels[row, 0])
+        text, own = describe(
+            corpus.sentences[row], corpus.findings(row) if known else None, str(corpus.views[row]), rng
+        )
+        texts.append(text)
+        composed.append(not own)
+    labels = corpus.labels[rows]
+    same = (labels[:, None] == labels[None]).all(-1) & np.array(composed)[None]
+    same |= np.eye(len(rows), dtype=bool)
+    return texts, torch.from_numpy(same)
+
+
+class _WithFindings(nn.Module):
+    """The vlm and, while training only, a findings head on its image features."""
+
+    def __init__(self, vlm: VisionLanguage) -> None:
+        super().__init__()
+        self.vlm = vlm
+        self.findings = nn.Linear(FEATURES, len(FINDINGS))
+
+    def forward(self, images: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, image, text = self.vlm(images, ids, mask)
+        return self.findings(functional.dropout(features, 0.2, self.training)), image, text
+
+
+class VlmStage:
+    name = "vlm"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StageConfig,
+        tokenizer: Any,
+        model: dict[str, Any],
+        imagenet: bool,
+        frozen: int = 5,
+    ) -> None:
+        self.corpus, self.config, self.tokenizer = corpus, config, tokenizer
+        self.model_config = model
+        self.rows = corpus.rows("train")
+        self.module: nn.Module = self.build()
+        if imagenet:
+            self.module.vlm.image.backbone.load_imagenet()
+            self.module.vlm.image.backbone.freeze(frozen)
+
+    def build(self) -> _WithFindings:
+        vlm = VisionLanguage(self.tokenizer.get_vocab_size(), **self.model_config)
+        vlm.tokenizer = self.tokenizer
+        return _WithFindings(vlm)
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        vlm = _unwrap(module).vlm
+        rows = rng.choice(self.rows, self.config.batch, replace=False)
+        films = augment(as_tensor(self.corpus.films[rows]).to(device), vlm.image.size, rng)
+        texts, same = draw_texts(self.corpus, rows, rng)
+        ids, mask = vlm.tokenize(texts)
+        logits, image, text = module(films, ids.to(device), mask.to(device))
+        found = masked_bce(logits, torch.from_numpy(self.corpus.labels[rows]).to(device))
+        return 2 * found + 0.5 * contrastive(image, text, vlm.logit_scale, same.to(device))
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        inner = _unwrap(module)
+        rows = self.corpus.rows("val")
+        features = film_features(inner.vlm, self.corpus, rows)
+        figures = vlm_figures(inner.vlm, self.corpus, rows, features)
+        scores = inner.findings(features).numpy()
+        return {"auc": float(np.nanmean(aucs(self.corpus.labels[rows], scores))), **figures}
+
+
+class VlmTextStage:
+    name = "vlm-text"
+
+    def __init__(self, corpus: Corpus, config: StageConfig, vlm: VisionLanguage, views: int = 2) -> None:
+        self.corpus, self.config, self.vlm = corpus, config, vlm
+        self.rows = corpus.rows("train")
+        vlm.image.requires_grad_(False).eval()
+        rng = np.random.default_rng(config.seed)
+        # Several looks at each film, or the heads would learn one exposure by heart.
+        self.looks = torch.stack([film_features(vlm, corpus, self.rows, rng if i else None) for i in range(views)])
+        self.module: nn.Module = vlm
+
+    def build(self) -> VisionLanguage:
+        vlm = VisionLanguage(**self.vlm.config)
+        vlm.tokenizer = self.vlm.tokenizer
+        return vlm
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        vlm = _unwrap(module)
+        places = rng.choice(len(self.rows), min(self.config.batch, len(self.rows)), replace=False)
+        features = self.looks[rng.integers(0, len(self.looks), len(places)), places].to(device)
+        features = functional.dropout(features, 0.1)
+        texts, same = draw_texts(self.corpus, self.rows[places], rng)
+        ids, mask = vlm.tokenize(texts)
+        text = vlm.embed_tokens(functional.dropout(vlm.text.tokens(ids.to(device)), 0.1), mask.to(device))
+        return contrastive(vlm.embed_features(features), text, vlm.logit_scale, same.to(device))
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        vlm = _unwrap(module)
+        rows = self.corpus.rows("val")
+        return vlm_figures(vlm, self.corpus, rows, film_features(vlm, self.corpus, rows))
+
+
+def _unwrap(module: nn.Module) -> Any:
+    return getattr(module, "module", module)
+
+
+@torch.no_grad()
+def film_features(
+    vlm: VisionLanguage, corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator | None = None
+) -> Tensor:
+    """Image-tower features of films, of an augmented look if `rng` is given."""
+    out = []
+    for i in range(0, len(rows), 32):
+        films = as_tensor(corpus.films[rows[i : i + 32]])
+        out.append(vlm.image(films if rng is None else augment(films, vlm.image.size, rng)))
+    return torch.cat(out)
+
+
+def vlm_figures(vlm: VisionLanguage, corpus: Corpus, rows: NDArray[np.int64], features: Tensor) -> dict[str, float]:
+    """Report→film recall@10 among films with a report, and zero-shot mean AUC on the findings."""
+    image = vlm.embed_features(features)
+    figures = {}
+    told = [i for i, row in enumerate(rows) if corpus.sentences[row]]
+    if told:
+        texts = vlm.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in told])
+        figures["recall@10"] = recall_at((texts @ image[told].T).numpy(), 10)
+        figures["recall@10 chance"] = min(1.0, 10 / len(told))
+    figures["zero-shot auc"] = float(np.nanmean(aucs(corpus.labels[rows], zero_shot(vlm, image).numpy())))
+    return figures
+
+
+def zero_shot(vlm: VisionLanguage, image: Tensor) -> Tensor:
+    """Scores N×findings: how much nearer an image is to "there is …" than to "normal" sentences."""
+    said = phrases()
+    normal = vlm.embed_texts([s for group in said["normal"].values() for s in group]).mean(0)
+    found = torch.stack([vlm.embed_texts(said["findings"][name]).mean(0) for name in FINDINGS])
+    return image @ (found - normal).T
