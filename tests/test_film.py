@@ -126,6 +126,18 @@ def test_white_is_zero_tiff_is_turned_round(tmp_path, dtype, sign):
     assert correlation(read(tmp_path / "film.tif"), draw()) == pytest.approx(sign, abs=0.02)
 
 
+@pytest.mark.usefixtures("canary_free")
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_text_tags_of_a_picture_reach_no_log(tmp_path, suffix):
+    from PIL.PngImagePlugin import PngInfo
+
+    text = PngInfo()
+    text.add_text("Patient", CANARY)
+    write_film(tmp_path / f"film.{suffix}", **({"pnginfo": text} if suffix == "png" else {"artist": CANARY}))
+    assert CANARY.encode() in (tmp_path / f"film.{suffix}").read_bytes()
+    read(tmp_path / f"film.{suffix}")
+
+
 def test_exif_orientation_is_applied(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -20,7 +20,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from updp.quarantine import Reason, Refused
 
@@ -44,6 +44,9 @@ PNG_LEVEL = 4
 #: Formats handed to Pillow; the rest of its plugins (some start other programs) stay shut.
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000", "PPM")
 
+# At level DEBUG Pillow logs the text tags of a TIFF, where scanners write the patient's name.
+logging.getLogger("PIL").setLevel(logging.WARNING)
+
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 # Header, private elements and overlays of an inflated data set beyond its pixels.
@@ -60,25 +63,38 @@ def read_film(path: Path, *, max_pixels: int, min_side: int) -> NDArray[np.float
 
 def read(path: Path, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
     """The film at ``path``, and where its grey scale came from."""
-    if is_dicom(path):
-        return windowed(read_dicom(path, max_pixels=max_pixels), max_pixels=max_pixels, min_side=min_side)
-    return _picture(path, max_pixels=max_pixels, min_side=min_side)
+    with _opened(path) as (file, dicom):
+        if not dicom:
+            return _picture(file, max_pixels=max_pixels, min_side=min_side)
+    return windowed(read_dicom(path, max_pixels=max_pixels), max_pixels=max_pixels, min_side=min_side)
 
 
 def is_dicom(path: Path) -> bool:
     """Whether the file carries the DICOM prefix (PS3.10 7.1); refuses what is missing, empty or no plain file."""
+    with _opened(path) as (_, dicom):
+        return dicom
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
+    """The file at its start, and whether it is DICOM."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise Refused(Reason.IMAGE_UNREADABLE)  # a pipe or device would block the worker
-        with open(path, "rb") as file:
-            head = file.read(132)
+        file = open(path, "rb")  # noqa: SIM115 - closed below, errors of the body are not those of opening
     except (FileNotFoundError, NotADirectoryError):
         raise Refused(Reason.IMAGE_MISSING) from None
     except (OSError, ValueError):
         raise Refused(Reason.IMAGE_UNREADABLE) from None
-    if not head:
-        raise Refused(Reason.IMAGE_EMPTY)
-    return head[128:] == b"DICM"
+    with file:
+        try:
+            head = file.read(132)
+            file.seek(0)
+        except OSError:
+            raise Refused(Reason.IMAGE_UNREADABLE) from None
+        if not head:
+            raise Refused(Reason.IMAGE_EMPTY)
+        yield file, head[128:] == b"DICM"
 
 
 @contextlib.contextmanager
@@ -97,15 +113,15 @@ def quiet() -> Iterator[None]:
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 
-def _picture(path: Path, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
+def _picture(file: BinaryIO, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
     try:
-        with quiet(), _open(path) as image:
+        with _open(file) as image:
             _check_size(image.height, image.width, max_pixels=max_pixels, min_side=min_side)
             if getattr(image, "n_frames", 1) > 1:
                 raise Refused(Reason.IMAGE_MULTIFRAME)
             # Pillow inverts a white-is-zero TIFF (tag 262 = 0) of up to eight bits itself, but not a deeper one.
             inverted = image.format == "TIFF" and _tag(image, 262) == 0
-            return _checked(*_grey(_upright(image), inverted=inverted))
+            return _grey(_upright(image), inverted=inverted)
     except Refused:
         raise
     except MemoryError:
@@ -115,13 +131,13 @@ def _picture(path: Path, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[PILImage.Image]:
+def _open(file: BinaryIO) -> Iterator[PILImage.Image]:
     """Open a picture by its header alone; the policy's size limit stands in for Pillow's own."""
     from PIL import Image
 
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
-        image = Image.open(path, formats=FORMATS)
+        image = Image.open(file, formats=FORMATS)
     finally:
         Image.MAX_IMAGE_PIXELS = limit
     with image:
@@ -374,6 +390,13 @@ def _padding(dataset: Any, stored: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def _unit(values: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Eight bits over [0, 1]; refuses a film of one value."""
+    if values.min() == values.max():
+        raise Refused(Reason.IMAGE_BLANK)
+    return _scaled(values)
+
+
+def _scaled(values: NDArray[np.uint8]) -> NDArray[np.float32]:
     import numpy as np
 
     return np.multiply(values, np.float32(1 / 255), dtype=np.float32)
@@ -386,7 +409,7 @@ def _stretched(
     import numpy as np
 
     counted = values if ignore is None else values[~ignore]
-    if counted.size == 0 or not np.isfinite(counted.min() + counted.max()):
+    if counted.size == 0 or not np.isfinite([counted.min(), counted.max()]).all():
         raise Refused(Reason.IMAGE_BLANK if counted.size == 0 else Reason.IMAGE_UNREADABLE)
     low, high = _percentiles(counted)
     if low == high:  # nearly all of one value: let what differs decide
@@ -434,8 +457,9 @@ def _checked(film: NDArray[np.float32], window: Window) -> tuple[NDArray[np.floa
 def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.float32]:
     """The film as ``size`` x ``size``: padded with black, cropped at the centre, or stretched.
 
-    Takes float32 in [0, 1], or uint8, which stays uint8 through the resampling. Bicubic with antialiasing; a film
-    much larger than ``size`` is first averaged in whole blocks down to three times ``size``, which no one sees.
+    Takes uint8, or float32 in [0, 1], which is resampled in eight bits too: the released film has no more, and an 8-bit
+    film comes through unrounded. Bicubic with antialiasing; a film much larger than ``size`` is first averaged in whole
+    blocks down to twice ``size``, which moves no pixel of a noisy film by more than one grey level.
     """
     import numpy as np
     from PIL import Image
@@ -444,7 +468,7 @@ def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.floa
         raise ValueError("fit is one of pad, crop, stretch")
     height, width = pixels.shape
     if (height, width) == (size, size):
-        return _unit(pixels) if pixels.dtype == np.uint8 else pixels.astype(np.float32, copy=False)
+        return _scaled(pixels) if pixels.dtype == np.uint8 else pixels.astype(np.float32, copy=False)
     box: tuple[float, float, float, float] = (0, 0, width, height)
     new_width = new_height = size
     if fit == "pad":
@@ -454,10 +478,9 @@ def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.floa
         side = min(height, width)
         left, top = (width - side) // 2, (height - side) // 2
         box = (left, top, left + side, top + side)
-    image = Image.fromarray(pixels if pixels.dtype == np.uint8 else np.ascontiguousarray(pixels, dtype=np.float32))
-    image = image.resize((new_width, new_height), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
-    small = np.asarray(image)
-    small = _unit(small) if small.dtype == np.uint8 else np.clip(small, 0, 1)
+    image = Image.fromarray(pixels if pixels.dtype == np.uint8 else _rounded(pixels))
+    image = image.resize((new_width, new_height), Image.Resampling.BICUBIC, box=box, reducing_gap=2.0)
+    small = _scaled(np.asarray(image))
     if (new_height, new_width) == (size, size):
         return small
     out = np.zeros((size, size), dtype=np.float32)
@@ -470,10 +493,20 @@ def grey8(pixels: NDArray[np.float32]) -> NDArray[np.uint8]:
     """The film in 256 grey values, as it is written."""
     import numpy as np
 
-    scaled = np.multiply(pixels, np.float32(255), dtype=np.float32)
-    scaled += np.float32(0.5)
-    np.clip(scaled, 0, 255, out=scaled)
-    return scaled.astype(np.uint8)
+    return _rounded(np.clip(pixels, np.float32(0), np.float32(1)))
+
+
+def _rounded(pixels: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Values within [0, 1] in eight bits, in strips that stay in the processor's cache."""
+    import numpy as np
+
+    out = np.empty(pixels.shape, dtype=np.uint8)
+    strip = max(1, 2**15 // max(1, pixels.shape[1]))
+    for top in range(0, pixels.shape[0], strip):
+        part = np.multiply(pixels[top : top + strip], np.float32(255), dtype=np.float32)
+        part += np.float32(0.5)
+        out[top : top + strip] = part
+    return out
 
 
 def encode_png(pixels: NDArray[np.float32]) -> bytes:

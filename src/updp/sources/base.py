@@ -235,8 +235,13 @@ def read_report(path: Path) -> str:
 
 def checked_text(text: str) -> str:
     """Refuse text that was not UTF-8, or is binary (UTF-16 saved without a mark is full of NULs)."""
-    if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text if c > "\ud7ff"):
+    if "\0" in text:
         raise Refused(Reason.REPORT_ENCODING)
+    if not text.isascii():
+        try:
+            text.encode("utf-8")  # fails on the lone surrogates that bad bytes are read as
+        except UnicodeEncodeError:
+            raise Refused(Reason.REPORT_ENCODING) from None
     return text
 
 

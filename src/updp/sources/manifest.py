@@ -281,7 +281,9 @@ def _has(record: Mapping[str, object], name: str) -> bool:
 def _first(record: Mapping[str, object], name: str) -> object:
     for column in COLUMNS[name]:
         value = record.get(column)
-        if value is not None and value != "" and not (isinstance(value, float) and math.isnan(value)):
+        if (
+            value is not None and value != "" and value == value
+        ):  # NaN, a blank in a column of numbers, is unlike itself
             return value
     return None
 
@@ -290,6 +292,8 @@ def _text(value: object) -> str:
     """A field as text; a number that spreadsheets turned into ``17.0`` is 17 again."""
     if value is None:
         return ""
+    if isinstance(value, str) and value.isascii() and "\0" not in value:
+        return value.strip()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
