@@ -29,3 +29,31 @@ def tiny_vlm(seed: int = 0) -> VisionLanguage:
     vlm.requires_grad_(False).eval()
     vlm.tokenizer = tokenizer
     return vlm
+
+
+def tiny_pack(folder, labels=("Effusion", "Nodule"), **thresholds):
+    """A pack folder of the real roles, untrained, small enough to generate in a moment."""
+    from updp.models.autoencoder import Autoencoder
+    from updp.models.classifier import Classifier
+    from updp.models.generator import UNet
+    from updp.models.identity import Identity
+    from updp.models.pack import save_weights, write_pack_toml
+
+    torch.manual_seed(1)
+    vlm = tiny_vlm()
+    roles = {
+        "autoencoder": Autoencoder(channels=4, width=16),
+        "vlm": vlm,
+        "generator": UNet(channels=4, widths=(32, 32), context=32),
+        "identity": Identity(size=64, space=16, reduce=4),
+        "classifier": Classifier(labels, size=64),
+    }
+    folder.mkdir(parents=True)
+    vlm.tokenizer.save(str(folder / "tokenizer.json"))
+    info = {"name": "tiny", "version": "0", "size": 256, "thresholds": thresholds, "roles": {}}
+    for name, module in roles.items():
+        save_weights(module, folder / f"{name}.safetensors")
+        info["roles"][name] = {"kind": "updp", "file": f"{name}.safetensors", "config": module.config}
+    info["roles"]["vlm"]["tokenizer"] = "tokenizer.json"
+    write_pack_toml(folder, info)
+    return folder

@@ -14,6 +14,7 @@ METHODS: dict[str, str] = {
     "keep": "updp.methods.keep:Keep",
     "blur": "updp.methods.blur:Blur",
     "dp-pix": "updp.methods.dp_pix:DPPix",
+    "updp": "updp.methods.updp:UPDP",
 }
 
 

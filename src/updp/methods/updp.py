@@ -144,7 +144,8 @@ class UPDP:
     def _batch(self, studies: list[Study], strength: float, rngs: list[np.random.Generator]) -> list[Deidentified]:
         import torch
 
-        films = torch.from_numpy(np.stack([_square(study) for study in studies]))[:, None]
+        size = int(self.pack.info.get("size", 256))
+        films = torch.from_numpy(np.stack([_square(study, size) for study in studies]))[:, None]
         refused = self._unfit(studies, films)
         taken = [i for i, reason in enumerate(refused) if reason is None]
         out = [Deidentified(None, refused=reason) for reason in refused]
@@ -411,11 +412,11 @@ def vlm_context(vlm: Any) -> int:
     return int(getattr(vlm, "context", 77))
 
 
-def _square(study: Study) -> NDArray[np.float32]:
+def _square(study: Study, size: int) -> NDArray[np.float32]:
     from updp import film
 
     assert study.pixels is not None
-    return film.square(study.pixels, 256, "pad")
+    return film.square(study.pixels, size, "pad")
 
 
 def _coarse(film: Tensor) -> NDArray[np.float32]:
