@@ -32,7 +32,11 @@ app = typer.Typer(
 )
 vault_app = typer.Typer(help="Which study is which; inside the hospital only.", no_args_is_help=True)
 key_app = typer.Typer(help="The hospital's secret key.", no_args_is_help=True)
+train_app = typer.Typer(help="Train models from a source.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure models and methods on real data.", no_args_is_help=True)
 app.add_typer(vault_app, name="vault")
+app.add_typer(train_app, name="train")
+app.add_typer(bench_app, name="bench")
 app.add_typer(key_app, name="key")
 
 KeyOption = Annotated[
@@ -57,6 +61,7 @@ def deidentify(
     method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
     strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The method's privacy knob.")] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
+    pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,
     key: KeyOption = None,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
     engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
@@ -71,7 +76,9 @@ def deidentify(
 
     console = _console()
     settings = Policy.load(policy) if policy else Policy()
-    changes = {name: value for name, value in {"name": method, "strength": strength}.items() if value is not None}
+    options = {**settings.method.options, "pack": pack} if pack else None
+    given = {"name": method, "strength": strength, "options": options}
+    changes = {name: value for name, value in given.items() if value is not None}
     settings = settings.model_copy(update={"method": settings.method.model_copy(update=changes)})
     opened = _key(key, console)
     with _progress(console) as bar:
@@ -178,8 +185,8 @@ def packs() -> None:
     """The model packs there are."""
     from updp.models import list_packs
 
-    rows = [(p.name, p.version, ", ".join(p.roles), p.description) for p in list_packs()]
-    _table(("pack", "version", "roles", "what it is"), rows)
+    rows = [(pack.name, ", ".join(pack.info["roles"]), str(pack.info.get("licence", ""))) for pack in list_packs()]
+    _table(("pack", "roles", "licence"), rows)
 
 
 @app.command("policy")
@@ -195,6 +202,36 @@ def show_policy(
         typer.echo(f"{check}: a valid policy")
     else:
         typer.echo(json_schema() if schema else Policy().to_toml(), nl=False)
+
+
+@train_app.command("pack")
+def train_pack(
+    data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="Where to write the pack.")],
+    config: Annotated[Path | None, typer.Option(help="Sizes and schedules (TOML).")] = None,
+    run: Annotated[Path | None, typer.Option(help="Where checkpoints live; default: OUT.run")] = None,
+) -> None:
+    """Train a model pack; run again to resume from its checkpoints."""
+    from updp.training import PackConfig
+    from updp.training import train_pack as train
+
+    made = train(data, out, PackConfig.read(config) if config else None, run=run, say=typer.echo)
+    typer.echo(f"pack {made.name} written to {out}")
+
+
+@bench_app.command("pack")
+def bench_pack(
+    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
+    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    part: Annotated[list[str] | None, typer.Option(help="Measure these parts only.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Write sample sheets and histograms here.")] = None,
+) -> None:
+    """Measure a model pack on patients it was not trained on."""
+    from updp.training import bench_pack as measure
+    from updp.training.bench import QUICK
+
+    measure(pack, data, part or QUICK, cache=cache, pictures=pictures, say=typer.echo)
 
 
 @key_app.command("new")
