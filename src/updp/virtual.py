@@ -237,7 +237,7 @@ def _drawn(rng: np.random.Generator) -> VirtualPatient:
 
     sex: Sex = "F" if rng.random() < 0.5 else "M"
     anatomy = drawing.Anatomy.sample(rng, sex)
-    size = int(rng.integers(640, 1025)), int(rng.integers(576, 960))
+    size = int(rng.integers(560, 900)), int(rng.integers(512, 820))
     lasting = tuple(_sampled(rng, lasting=True))
     examinations = []
     for _ in range(int(rng.integers(2, 6))):

@@ -1,0 +1,176 @@
+"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes.
+
+Run from anywhere: ``python docs/generate.py``; ``--check`` writes nothing and fails if a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+_MADE = "<!-- Made by docs/generate.py from the code; do not edit. -->\n"
+
+
+def pages() -> dict[str, str]:
+    """Every generated page: path within docs/ to text."""
+    from updp.policy import json_schema
+
+    return {
+        "reference/policy.md": policy_page(),
+        "reference/policy.schema.json": json_schema(),
+        "reference/command-line.md": command_line_page(),
+        "reference/reason-codes.md": reason_codes_page(),
+    }
+
+
+# -- policy ----------------------------------------------------------------------------------------------------------
+
+
+def policy_page() -> str:
+    from updp.policy import Policy, Section
+
+    out = [
+        _MADE,
+        "# Policy\n",
+        "A policy is one TOML file. Every field has a default, so an empty file is a complete policy; a field that",
+        "does not exist is an error that names its line. For machines: [policy.schema.json](policy.schema.json).",
+        "How to write one: [how-to/policy.md](../how-to/policy.md).\n",
+    ]
+    for name, field in Policy.model_fields.items():
+        section: type[Section] = field.annotation  # type: ignore[assignment]
+        out.append(f"## `[{name}]`\n")
+        if section.__doc__ and section.__doc__ != Section.__doc__:
+            out.append(inspect.cleandoc(section.__doc__) + "\n")
+        out += ["| field | type | default | meaning |", "|---|---|---|---|"]
+        schema = section.model_json_schema()["properties"]
+        defaults = section.model_construct().model_dump(mode="json")
+        for key, facts in schema.items():
+            cells = (f"`{key}`", _type(facts), _value(defaults[key]), facts.get("description", ""))
+            out.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        out.append("")
+    out += ["## The defaults as a file\n", "```toml", Policy().to_toml().rstrip(), "```\n"]
+    return "\n".join(out)
+
+
+def _type(facts: dict[str, Any]) -> str:
+    if "anyOf" in facts:
+        return " or ".join(_type(option) for option in facts["anyOf"] if option.get("type") != "null")
+    if "enum" in facts:
+        return ", ".join(f"`{value}`" for value in facts["enum"])
+    kind = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text",
+            "object": "table"}.get(facts.get("type", ""), facts.get("type", ""))  # fmt: skip
+    if facts.get("type") == "array":
+        return f"list of {_type(facts.get('items', {'type': 'string'}))}"
+    low, high = facts.get("minimum"), facts.get("maximum")
+    if low is not None and high is not None:
+        return f"{kind}, {low:g} to {high:g}"
+    return f"{kind}, at least {low:g}" if low is not None else kind
+
+
+def _value(value: Any) -> str:
+    import json
+
+    return "none" if value is None else f"`{json.dumps(value)}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# -- command line ----------------------------------------------------------------------------------------------------
+
+
+def command_line_page() -> str:
+    import typer
+
+    from updp.cli import app
+
+    out = [
+        _MADE,
+        "# Command line\n",
+        "Exit codes: 0 done, 2 wrong use or unreadable source, 3 blocked by the gate, 4 (`--strict`) something was",
+        "quarantined.\n",
+    ]
+    for names, command in _commands(typer.main.get_command(app), ["updp"]):
+        positional = [p for p in command.params if p.param_type_name == "argument"]
+        options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+        usage = [
+            *names,
+            *(p.name.upper() if p.required else f"[{p.name.upper()}]" for p in positional),
+            *(["[OPTIONS]"] if options else []),
+        ]
+        out += [
+            f"## `{' '.join(names)}`\n",
+            inspect.cleandoc(command.help or "") + "\n",
+            f"```\n{' '.join(usage)}\n```\n",
+        ]
+        if command.params:
+            rows = [
+                *((f"`{p.name.upper()}`", "", getattr(p, "help", "") or "") for p in positional),
+                *(("`" + "`, `".join([*p.opts, *p.secondary_opts]) + "`", _default(p), p.help or "") for p in options),
+            ]
+            if rows:
+                out += ["| parameter | default | meaning |", "|---|---|---|"]
+                out += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
+                out.append("")
+    return "\n".join(out)
+
+
+def _commands(command: Any, names: list[str]) -> Iterator[tuple[list[str], Any]]:
+    if hasattr(command, "commands"):
+        if len(names) == 1:
+            yield names, command
+        for name, inner in command.commands.items():
+            yield from _commands(inner, [*names, name])
+    else:
+        yield names, command
+
+
+def _default(option: Any) -> str:
+    if option.default is None or option.is_flag:
+        return ""
+    return f"`{option.default}`"
+
+
+# -- reason codes ----------------------------------------------------------------------------------------------------
+
+
+def reason_codes_page() -> str:
+    from updp.quarantine import REPAIR, Reason
+
+    out = [
+        _MADE,
+        "# Reason codes\n",
+        "Why a study was kept back. `quarantine.jsonl` beside the release has one line a study: a keyed reference, the",
+        "station, the code. See [how-to/quarantine.md](../how-to/quarantine.md) for finding the study behind a line.\n",
+        "| code | what to do |",
+        "|---|---|",
+        *(f"| `{reason.value}` | {_cell(REPAIR[reason])} |" for reason in Reason),
+        "",
+    ]
+    return "\n".join(out)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
+    args = parser.parse_args()
+    stale = []
+    for name, text in pages().items():
+        path = DOCS / name
+        if not path.is_file() or path.read_text("utf-8") != text:
+            stale.append(name)
+            if not args.check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+    print(("out of date: " if args.check else "written: ") + (", ".join(stale) or "none"))
+    return 1 if args.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

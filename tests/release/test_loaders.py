@@ -1,0 +1,57 @@
+"""A release loads with the tools its receivers use: the lines of docs/how-to/read-a-release.md, run as they stand."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PLAIN, Hospital
+from updp import deidentify
+from updp.keys import Key
+from updp.policy import Policy
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-a-release.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+#: What must be true after each kind of block, by a word in it; checked in the same process, after its last line.
+AFTER = {
+    "films.merge(reports": "assert len(films) == 12 and films.sections[0]['findings']",
+    "datasets.Image()": "assert films[0]['image'].size == (64, 64) and set(train['split']) == {'train'}",
+    "datasets.load_dataset": "assert films.num_rows == 12 and 'patient' in films.column_names",
+    "webdataset": "seen = list(films); assert len(seen) == 12 and seen[0]['png'].shape == (64, 64)",
+    "open_source": "assert len(list(updp.open_source('release'))) == 12",
+    "torch": "assert train[0][0].shape == (1, 64, 64)",
+    "pandas.read_parquet": "assert len(films) == 12 and films.patient.nunique() == 6",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder that holds ``release/``."""
+    root = tmp_path_factory.mktemp("loaders")
+    policy = Policy.parse(PLAIN)
+    outcome = deidentify(Hospital(root / "export", films=12).write(), root / "out", policy=policy,
+                         key=Key(bytes(range(32))), workers=1)  # fmt: skip
+    assert outcome.released == 12
+    return outcome.folder.parent
+
+
+def test_the_page_has_a_block_for_every_loader():
+    text = " ".join(BLOCKS)
+    assert all(word in text for word in ("pandas", "datasets", "webdataset", "updp", "torch"))
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[re.sub(r"\W+", " ", b)[:40] for b in BLOCKS])
+def test_lines_of_the_documentation_run(place, tmp_path, block):
+    for needed in ("datasets", "webdataset", "pandas"):
+        if f"import {needed}" in block:
+            pytest.importorskip(needed)
+    check = next(after for word, after in AFTER.items() if word in block)
+    env = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{block}\n{check}"], cwd=place, env=env, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
