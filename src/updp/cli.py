@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -234,6 +235,20 @@ def bench_pack(
     measure(pack, data, part or QUICK, cache=cache, pictures=pictures, say=typer.echo)
 
 
+@bench_app.command("ablation")
+def bench_ablation(
+    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("ablation"),
+    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    judge: Annotated[str | None, typer.Option(help="A second pack whose vlm marks the prompts too.")] = None,
+    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
+) -> None:
+    """What each part of UPDP's prompt search is worth."""
+    from updp.bench.ablation import bench_ablation as measure
+
+    measure(data, out, pack=pack, judge=judge, films=films, say=typer.echo)
+
+
 @key_app.command("new")
 def key_new(path: Annotated[Path, typer.Argument(help="Where to put it.")]) -> None:
     """Make a new secret key (0600); never overwrites one."""
@@ -327,7 +342,7 @@ class _progress:
             self.next_line = now + 30
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

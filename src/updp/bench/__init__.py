@@ -1,0 +1,1 @@
+"""Published tables, ours beside them: each module is one `updp bench NAME`."""
