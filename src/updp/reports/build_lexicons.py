@@ -13,6 +13,7 @@ import csv
 import gzip
 import importlib
 import json
+import math
 import pickle
 import pkgutil
 import re
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from updp.reports.lexicon import whitelist
+from updp.reports.synthesis import in_training
+from updp.study import BENCHMARK_KEY, split_of
 
 _LATIN = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 _WORD = re.compile(r"[A-Za-z]+")
@@ -115,6 +118,8 @@ def main() -> None:
     lower: Counter[str] = Counter()
     with args.reports.open(encoding="utf-8") as rows:
         for row in csv.DictReader(rows):
+            if split_of(row["id"], BENCHMARK_KEY) != "train":  # the others are kept for tests
+                continue
             for column in ("indication", "findings", "impression"):
                 for word in _WORD.findall(row.get(column) or ""):
                     counts[word.lower()] += 1
@@ -134,6 +139,21 @@ def main() -> None:
             vocabulary |= dict.fromkeys(_WORD.findall(term.lower()), 3)
     words = sorted(w for w in vocabulary if re.fullmatch(r"[a-z][a-z']*", w))
     _write(args.out / "vocabulary.txt.gz", "\n".join(f"{w} {vocabulary[w]}" for w in words))
+
+    # -- how names sound: log-odds of letter triples in names against words
+    trigrams: dict[str, Counter[str]] = {"name": Counter(), "word": Counter()}
+    for name in {*last, *female, *male, *given, *faker_last}:
+        if name not in vocabulary and in_training(name):
+            trigrams["name"].update(f"^{name}$"[i : i + 3] for i in range(len(name)))
+    for word in vocabulary:
+        trigrams["word"].update(f"^{word}$"[i : i + 3] for i in range(len(word)))
+    sums = {k: sum(c.values()) for k, c in trigrams.items()}
+    odds = {}
+    for triple in sorted({*trigrams["name"], *trigrams["word"]}):
+        a, b = trigrams["name"][triple], trigrams["word"][triple]
+        if a + b >= 12:
+            odds[triple] = round(10 * math.log(((a + 0.5) / sums["name"]) / ((b + 0.5) / sums["word"])))
+    _write(args.out / "trigrams.json.gz", json.dumps(odds, separators=(",", ":")))
 
     # -- places
     places: set[str] = set()

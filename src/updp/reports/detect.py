@@ -15,26 +15,21 @@ from functools import lru_cache
 
 from updp.reports.categories import HOLE
 from updp.reports.gazetteer import Gazetteer
-from updp.reports.lexicon import whitelist
+from updp.reports.lexicon import vocabulary, whitelist, word_class
 from updp.reports.patterns import Found, Patterns
-from updp.reports.tagger import Tagger, Tokens, Words, features
+from updp.reports.tagger import MEDICAL, Tagger, Tokens, Words, features
 from updp.reports.view import plain
 
-#: Below this the tagger's word for a name is not taken.
-NAME_THRESHOLD = 0.35
+#: A word the tagger doubts to be plain by more than this is taken for what it most likely is.
+NAME_THRESHOLD = 0.3
+_OPENINGS = ("B-NAME", "I-NAME", "B-LOC", "I-LOC", "B-INST", "B-ID")
 
-_TITLES = frozenset(["mr", "mrs", "ms", "miss", "mx", "dr", "drs", "doctor", "prof", "professor", "mister", "mistress", "sir", "madam"])
-_STAFF_TITLES = frozenset(["dr", "drs", "doctor", "prof", "professor", "nurse"])
-_CREDENTIALS = frozenset(
-    ["md", "do", "phd", "rn", "np", "pa", "lpn", "crna", "arnp", "aprn", "mbbs", "mbchb", "frcr", "frcpc", "frcp", "frcs", "facc", "facr", "facs", "facp", "dds", "dmd", "dpm", "pharmd", "msw", "cnm", "lcsw", "bsn", "dnp", "rt", "msn", "rrt", "mph", "pac", "cnp", "fnp", "pgy", "mrcp"]
-)
-_STAFF_CUES = frozenset(
-    ["by", "physician", "attending", "resident", "radiologist", "surgeon", "provider", "technologist", "technician", "tech", "transcriptionist", "author", "dictated", "signed", "reviewed", "verified", "interpreted", "transcribed", "approved", "notified", "paged", "discussed", "communicated", "consultant", "consulted", "fellow", "assistant", "anesthesiologist", "anesthesia", "nurse", "rn", "pcp", "gp", "clinician", "doctor", "dr", "registrar", "d/w", "per", "referring", "ordering", "requesting"]
-)
-_NAME_FIELDS = frozenset(
-    ["name", "patient", "pt", "surname", "physician", "attending", "resident", "radiologist", "surgeon", "provider", "technologist", "technician", "tech", "transcriptionist", "author", "by", "consultant", "fellow", "assistant", "anesthesiologist", "nurse", "rn", "pcp", "gp", "clinician", "registrar", "doctor", "dr", "cc", "re", "contact", "kin", "spouse", "wife", "husband", "mother", "father", "son", "daughter", "guardian", "interpreter", "dictating", "referring", "ordering", "attn", "attention", "from", "to", "staff", "sonographer", "cosigner", "client", "proxy", "hcp", "signed", "performed", "requested", "supervisor", "alias", "aka"]
-)
-_PARTICLES = frozenset(["van", "von", "der", "den", "de", "del", "della", "di", "da", "dos", "la", "le", "bin", "ibn", "al", "el", "st", "san", "ter", "ten"])
+_TITLES = word_class("name_titles")
+_STAFF_TITLES = word_class("staff_titles")
+_CREDENTIALS = word_class("name_credentials")
+_STAFF_CUES = word_class("staff_cues")
+_NAME_FIELDS = word_class("name_fields")
+_PARTICLES = word_class("particles")
 _LABEL_CATEGORY = {
     "NAME": "name", "LOC": "location", "INST": "institution", "UNIT": "unit", "ID": "id", "DATE": "date", "CONTACT": "phone", "AGE": "age",
 }  # fmt: skip
@@ -98,6 +93,9 @@ class Detector:
             tagged += self._named(tokens, first, last, shield)
         if tagged:
             tagged += self._again(text, tokens, tagged, shield)
+        if not text.isascii():
+            # Letters an English detector cannot read are not left in: they may be a name.
+            patterns += [Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)]
         institutions = self._institutions(text) if _INSTITUTION_WORD.search(text) else []
         return _merge(text, patterns + listed + institutions, tagged)
 
@@ -118,10 +116,13 @@ class Detector:
         for i, label in enumerate(labels):
             word = words[first + i]
             if label == "O" and len(word) > 2 and word[0].isalpha() and self._words.look(word)[5] == 2:
-                begins = self._tagger.certainty("B-NAME", i)
-                inside = self._tagger.certainty("I-NAME", i)
-                if begins + inside > NAME_THRESHOLD:
-                    labels[i] = "B-NAME" if begins >= inside or i == 0 else "I-NAME"
+                doubt = 1.0 - self._tagger.certainty("O", i)
+                if doubt > NAME_THRESHOLD:
+                    best = max(_OPENINGS, key=lambda name: self._tagger.certainty(name, i))
+                    inside = i > 0 and labels[i - 1][2:] == best[2:]
+                    labels[i] = ("I-" if inside else "B-") + best[2:]
+                elif self._stranger(tokens, first + i, doubt):
+                    labels[i] = "B-NAME"
         out: list[Found] = []
         i = 0
         while i < len(labels):
@@ -142,6 +143,24 @@ class Detector:
             i = j
         return out
 
+    def _stranger(self, tokens: Tokens, i: int, doubt: float) -> bool:
+        """A capitalised word that no list knows and that is no slip and no term: denied unless something speaks for it."""
+        word = tokens.words[i]
+        lower = word.lower().removesuffix("'s")
+        if word.islower() or word.isupper() or lower in self._white or lower in self._eponyms or lower in _NEVER:
+            return False
+        vocabulary = self._words.vocabulary.get(lower, "0")
+        strength = max(self._words.names.get(lower, "00U")[:2])
+        previous = tokens.words[i - 1] if i else "\n"
+        opens = previous in _SENTENCE_ENDS
+        if strength >= "2" and vocabulary == "0":
+            return True
+        if vocabulary > "0" or len(lower) < 4 or MEDICAL.search(lower) or self._words.is_slip(lower):
+            return False
+        if tokens.words[i + 1 : i + 2] == ["-"] or previous == "-":
+            return False
+        return self._words.sound(lower) >= (1 if opens else 0) and doubt > (0.05 if opens else 0.01)
+
     def _other(
         self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
     ) -> list[Found]:
@@ -149,6 +168,13 @@ class Detector:
             b -= 1
         while a < b and not tokens.words[a][0].isalnum() and tokens.words[a] not in "(+#":
             a += 1
+        edge = self._gazetteer.generic_heads if kind == "INST" else frozenset()
+        while a < b and self._plain_word(tokens.words[a], kind) and tokens.words[a].lower() not in edge:
+            a += 1
+        while b > a and self._plain_word(tokens.words[b - 1], kind) and tokens.words[b - 1].lower() not in _INSTITUTION:
+            b -= 1
+        while b > a and not tokens.words[b - 1][-1].isalnum() and tokens.words[b - 1] != ")":
+            b -= 1
         if a >= b:
             return []
         start, end = tokens.starts[a], tokens.ends[b - 1]
@@ -175,7 +201,7 @@ class Detector:
         elif kind == "DATE":
             if not _MONTH_OR_DAY.search(piece) or medical:
                 return []
-            if digits and digits < 3 and not words:
+            if digits and digits < 3 and not words or re.fullmatch(r"\d{1,2}-\d{1,2}", piece):
                 return []
             if digits == 0 and (
                 len(piece) < 3 or (piece.islower() and piece in ("may", "march", "mar", "sun", "sat", "mon", "wed"))
@@ -214,6 +240,19 @@ class Detector:
             return []
         return [Found(start, end, category, score, "tagger")] if category else []
 
+    def _plain_word(self, word: str, kind: str) -> bool:
+        """Whether a word at the edge of a tagged span says nothing by itself."""
+        if not word[0].isalpha():
+            return False
+        lower = word.lower()
+        if kind == "DATE" and _MONTH_OR_DAY.search(word):
+            return False
+        if kind in ("ID", "CONTACT", "AGE"):
+            return lower in self._words.vocabulary and not (kind == "ID" and len(word) < 4 and word.isupper())
+        if lower in _NEVER or lower in _TITLES:
+            return True
+        return word.islower() and self._words.vocabulary.get(lower, "0") > "1" and lower not in self._words.place_words
+
     # -- names -------------------------------------------------------------------------------------------------------
 
     def _nameable(self, word: str, capital: bool = True) -> bool:
@@ -230,6 +269,8 @@ class Detector:
             return (vocabulary < "2" and strength >= 2) or (
                 vocabulary == "0" and len(lower) > 2 and lower not in self._white
             )
+        if lower in self._eponyms:
+            return True
         if vocabulary < "2":
             return lower not in self._white or strength >= 2
         return strength >= 2 and (lower not in self._white or strength == 3 or not capital)
@@ -252,6 +293,11 @@ class Detector:
                 end = self._run(tokens, j, 4)
                 if end > j:
                     out.append(self._found(tokens, j, end, 0.97, f"title {lower}"))
+            elif lower in ("pt", "patient") and i + 1 < n and words[i + 1][0].isupper() and words[i] != "PATIENT" and words[i] != "PT":
+                j = i + 1
+                end = self._run(tokens, j, 3)
+                if end > j and any(self._unknown_name(w) for w in words[j:end]):
+                    out.append(self._found(tokens, j, end, 0.9, "after patient"))
             elif lower in _CREDENTIALS or (lower == "m" and words[i + 1 : i + 4] == [".", "D", "."]):
                 if words[i].islower() and lower in ("do", "pa", "rt", "np", "md") and (i == 0 or words[i - 1] != ","):
                     continue
@@ -481,6 +527,10 @@ class Detector:
     def _name(self, tokens: Tokens, a: int, b: int, score: float, why: str, shield: frozenset[int]) -> list[Found]:
         """The parts of a tagged name that may be one: protected words cut it."""
         words = tokens.words
+        whole = self._trim(tokens, a, b)
+        if whole is None:
+            return []
+        a, b = whole
         strong = self._person_here(tokens, a, b)
         out: list[Found] = []
         run: int | None = None
@@ -512,16 +562,32 @@ class Detector:
             return True
         alphas = [w.lower() for w in words[a:b] if w[0].isalpha() and len(w) > 1]
         names = self._words.names
-        given = [w for w in alphas if names.get(w, "00U")[0] >= "2" and w not in self._white and w not in self._eponyms]
+        given = [
+            w
+            for w in alphas
+            if names.get(w, "00U")[0] >= "2" and w not in self._white and w not in self._eponyms and w not in _NEVER
+            and (self._words.vocabulary.get(w, "0") < "2" or names[w][0] == "3")
+        ]
         return len(alphas) >= 2 and bool(given) and all(not w.islower() for w in words[a:b] if w[0].isalpha())
 
     def _trim(self, tokens: Tokens, a: int, b: int) -> tuple[int, int] | None:
         words = tokens.words
-        while a < b and (not words[a][0].isalpha() or words[a].lower() in _TITLES):
+        capital = any(w[0].isalpha() and not w.islower() for w in words[a:b])
+
+        def edge(word: str) -> bool:
+            lower = word.lower()
+            if not word[0].isalpha() or lower in _TITLES or lower in _NEVER or (lower in self._words.black and not self._is_name(lower)):
+                return True
+            return capital and word.islower() and self._words.vocabulary.get(lower, "0") > "0" and lower not in _PARTICLES
+
+        while a < b and edge(words[a]):
             a += 1
-        while b > a and (not words[b - 1][0].isalpha() or words[b - 1].lower() in _CREDENTIALS - {"rt", "np"}):
+        while b > a and (edge(words[b - 1]) or words[b - 1].lower() in _CREDENTIALS - {"rt", "np"}):
             b -= 1
         return (a, b) if a < b else None
+
+    def _is_name(self, lower: str) -> bool:
+        return max(self._words.names.get(lower, "00U")[:2]) == "3"
 
     def _plausible(self, tokens: Tokens, a: int, b: int, score: float, strong: bool) -> bool:
         """Whether something in the run can be a name at all."""
@@ -607,18 +673,13 @@ class Detector:
         return out
 
 
-_NEVER = frozenset(
-    ["the", "a", "an", "and", "or", "of", "in", "on", "at", "to", "for", "with", "by", "from", "is", "was", "were", "are", "be", "been", "has", "had", "have", "he", "she", "it", "they", "his", "her", "him", "this", "that", "patient", "pt", "no", "not", "none", "unknown", "normal", "history", "exam", "examination", "date", "time", "name", "report", "results", "chest", "lungs", "heart", "findings", "impression", "indication", "comparison", "technique", "today", "yesterday", "tomorrow", "male", "female", "man", "woman", "year", "years", "old", "note", "notes", "hospital", "clinic", "medical", "center", "doctor", "physician", "nurse", "attending", "resident", "radiologist", "signed", "dictated", "reviewed", "discussed", "aware", "notified", "called", "paged", "seen", "noted", "admitted", "discharged", "mother", "father", "wife", "husband", "son", "daughter", "brother", "sister", "family", "phone", "fax", "address", "mrn", "dob", "ssn", "acc", "accession", "age", "sex", "room", "bed", "ward", "unit", "floor", "service", "department", "radiology", "emergency", "cardiology", "surgery", "medicine", "please", "thank", "you", "dear", "sincerely", "regards", "re", "cc", "electronically", "transcribed", "interpreted", "verified", "final", "preliminary", "addendum", "page", "continued", "end", "per", "via", "who", "will", "may", "can", "should", "would"]
-)
-_LEADING = frozenset(
-    ["the", "at", "from", "to", "of", "in", "and", "by", "with", "for", "a", "an", "this", "our", "dr", "mr", "mrs", "ms", "see", "seen", "called", "per", "via", "or", "on", "is", "was", "patient", "admitted", "transferred", "discharged", "referred", "outside"]
-)
-_INSTITUTION = frozenset(
-    ["hospital", "hospitals", "hosp", "medical", "center", "centre", "clinic", "clinics", "infirmary", "hospice", "health", "healthcare", "memorial", "regional", "general", "university", "college", "institute", "nursing", "home", "rehabilitation", "rehab", "imaging", "associates", "system", "group", "practice", "care"]
-)
-_WEAK_TAILS = frozenset(
-    ["clinic", "clinics", "center", "centre", "institute", "associates", "group", "practice", "school", "college", "home", "care", "system", "manor", "pharmacy", "living", "services"]
-)
+#: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
+_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff\u200c\u200d]){1,60}(?:[ '-](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff]){1,60}){0,12}")
+_SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
+_NEVER = word_class("never_names")
+_LEADING = word_class("leading")
+_INSTITUTION = word_class("institution_generic")
+_WEAK_TAILS = word_class("weak_tails")
 _TAIL = (
     r"(?:(?:Regional |General |Memorial |Community |University |Children's |Childrens |Veterans |County |District |State |Medical |Women's |Royal )?"
     r"(?:Hospitals?|Hosp\b|Infirmary|Hospice|Sanatorium)|(?:Regional |University |VA |Veterans |Community |Memorial )?Medical (?:Center|Centre|Ctr|Group|Associates|Clinic)"
@@ -699,11 +760,17 @@ def _merge(text: str, ruled: list[Found], tagged: list[Found]) -> list[Found]:
                 continue
             if not whole and f.category == HOLE:
                 continue
-            if not whole and b - a < 2:
+            if not whole and (b - a < 2 or _says_nothing(text[a:b])):
                 continue
             taken.append(Found(a, b, f.category, f.score, f.why))
     taken.sort(key=lambda f: f.start)
     return taken
+
+
+def _says_nothing(piece: str) -> bool:
+    """Whether what is left of a span after another took its part is plain words."""
+    words = vocabulary()
+    return all(words.get(w.lower(), "0") > "1" or len(w) < 2 or w.lower() in _NEVER for w in re.findall(r"\w+", piece))
 
 
 @lru_cache(maxsize=1)

@@ -48,6 +48,23 @@ def whitelist() -> Mapping[str, frozenset[str]]:
 
 
 @lru_cache(maxsize=1)
+def _classes() -> Mapping[str, frozenset[str]]:
+    try:
+        table = tomllib.loads(read_data("word_classes.toml").decode())
+    except tomllib.TOMLDecodeError as error:
+        raise LayerMissing("the report detector's data file word_classes.toml is damaged; reinstall updp") from error
+    return {
+        name: frozenset(w.strip() for w in text.replace("\n", " ").split("," if "," in text else None))
+        for name, text in table.items()
+    }
+
+
+def word_class(name: str) -> frozenset[str]:
+    """A small class of words: titles, credentials, kin, months, ..."""
+    return _classes()[name]
+
+
+@lru_cache(maxsize=1)
 def names() -> Mapping[str, str]:
     """Name to a three-letter code: how common as a given name (0-3), as a surname (0-3), and sex (F, M or U)."""
     return _coded("names.txt.gz")
@@ -63,6 +80,16 @@ def vocabulary() -> Mapping[str, str]:
 def places() -> frozenset[str]:
     """Cities and counties, lower case without diacritics."""
     return frozenset(read_data("places.txt.gz").decode().split("\n"))
+
+
+@lru_cache(maxsize=1)
+def trigrams() -> Mapping[str, int]:
+    """Letter triple to ten times the log-odds that it comes from a name rather than a word."""
+    try:
+        odds: dict[str, int] = json.loads(read_data("trigrams.json.gz"))
+    except ValueError as error:
+        raise LayerMissing("the report detector's data file trigrams.json.gz is damaged; reinstall updp") from error
+    return odds
 
 
 @lru_cache(maxsize=1)

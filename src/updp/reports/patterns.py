@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from updp.reports.lexicon import LayerMissing, read_data, vocabulary, whitelist
+from updp.reports.lexicon import LayerMissing, names, read_data, vocabulary, whitelist, word_class
 
 _NEEDS: dict[str, re.Pattern[str]] = {
     "hole": re.compile(r"XXX|___|\[\*\*|\*\*\*\*|[\[<]\s?(?:red|rem|del|dei|ano)", re.IGNORECASE),
@@ -26,6 +26,7 @@ _NEEDS: dict[str, re.Pattern[str]] = {
     "halfday": re.compile(r"\d\s?[ap]\.?m", re.IGNORECASE),
     "at": re.compile(r"@"),
     "dot": re.compile(r"[A-Za-z0-9-]\.[A-Za-z]{2}|://"),
+    "dotted": re.compile(r"[a-z][._][a-z]{3}"),
     "slash": re.compile(r"[A-Z][/:][A-Za-z]"),
 }
 
@@ -241,40 +242,7 @@ def _typist(match: re.Match[str], text: str) -> bool:
     )
 
 
-_NO_TYPIST = frozenset(
-    [
-        "po",
-        "iv",
-        "ap",
-        "pa",
-        "ct",
-        "mr",
-        "im",
-        "sq",
-        "pt",
-        "ot",
-        "rn",
-        "md",
-        "gi",
-        "gu",
-        "cv",
-        "rt",
-        "lt",
-        "hx",
-        "fx",
-        "dx",
-        "tx",
-        "rx",
-        "sp",
-        "wt",
-        "bp",
-        "hr",
-        "rr",
-        "or",
-        "er",
-        "ed",
-    ]
-)
+_NO_TYPIST = word_class("no_typist")
 
 
 def _code(match: re.Match[str], text: str) -> bool:
@@ -282,6 +250,33 @@ def _code(match: re.Match[str], text: str) -> bool:
     if re.fullmatch(r"[TLCS]\d{1,2}-[TLCS]?\d{1,2}|\d+(?:mg|mm|cm|ml|g|kg|lb|u|mcg|iu|k)", value, re.IGNORECASE):
         return False
     return sum(c.isdigit() for c in value) >= 4 or "/" in value
+
+
+def _groups(match: re.Match[str], text: str) -> bool:
+    digits = re.sub(r"\D", "", match.group())
+    return len(digits) >= 6 and not re.fullmatch(r"(?:19|20)\d\d-(?:19|20)\d\d", match.group())
+
+
+def _word_number(match: re.Match[str], text: str) -> bool:
+    word = re.match(r"[a-z]+", match.group())
+    return word is not None and word.group() not in vocabulary() and word.group() not in _white()
+
+
+def _dotted(match: re.Match[str], text: str) -> bool:
+    """Two words with a full stop and no space between are a slip; two names are a log-in name."""
+    known, words = names(), vocabulary()
+    one, two = match.group("one"), match.group("two")
+    if one in words and two in words:
+        return False
+    before = text[max(0, match.start() - 14) : match.start()].lower()
+    cue = re.search(r"(?:by|user|login|username|as|id)\W{0,3}$", before)
+    return bool(cue) or (max(known.get(two, "00U")[:2]) >= "2" and two not in words and one not in words and len(one) > 2)
+
+
+def _rare_street(match: re.Match[str], text: str) -> bool:
+    words = re.findall(r"[A-Za-z]+", match.group())[:-1]
+    known, places_ = names(), vocabulary()
+    return any(places_.get(w.lower(), "0") < "2" or max(known.get(w.lower(), "00U")[:2]) == "3" for w in words[:2])
 
 
 def _address(match: re.Match[str], text: str) -> bool:
@@ -320,14 +315,9 @@ def _address(match: re.Match[str], text: str) -> bool:
 
 def _street(match: re.Match[str], text: str) -> bool:
     words = match.group("v").split()
-    if words[-1] == "St" and len(words) < 2:
-        return False
-    return not (
-        words[-1] == "Drive"
-        and words[0].lower() in vocabulary()
-        and len(words) == 2
-        and words[0].lower() in ("blood", "sex", "test")
-    )
+    plain_kind = words[-1] in ("Street", "Avenue", "Ave", "Road", "Rd", "Boulevard", "Blvd", "Lane", "Highway", "Hwy", "Parkway")
+    # Of other kinds of street only those named after somebody or with a word nobody knows: "on Left Port" is none.
+    return plain_kind or any(vocabulary().get(w.lower(), "0") < "2" or max(names().get(w.lower(), "00U")[:2]) == "3" for w in words[:-1])
 
 
 def _state_zip(match: re.Match[str], text: str) -> bool:
@@ -352,65 +342,10 @@ def _floor(match: re.Match[str], text: str) -> bool:
 _CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "date": _date, "month": _month, "month_alone": _month_alone, "slash_date": _slash_date, "time": _time, "url": _url, "ip": _ip,
     "phone": _phone, "phone_cue": _phone_cue, "identifier": _identifier, "identifier_strict": _identifier_strict, "username": _username,
-    "typist": _typist, "code": _code, "address": _address, "street": _street, "state_zip": _state_zip, "unit": _unit, "floor": _floor,
+    "typist": _typist, "code": _code, "groups": _groups, "word_number": _word_number, "dotted": _dotted, "rare_street": _rare_street, "address": _address, "street": _street, "state_zip": _state_zip, "unit": _unit, "floor": _floor,
 }  # fmt: skip
 
-STATES = frozenset(
-    [
-        "alabama",
-        "alaska",
-        "arizona",
-        "arkansas",
-        "california",
-        "colorado",
-        "connecticut",
-        "delaware",
-        "florida",
-        "georgia",
-        "hawaii",
-        "idaho",
-        "illinois",
-        "indiana",
-        "iowa",
-        "kansas",
-        "kentucky",
-        "louisiana",
-        "maine",
-        "maryland",
-        "massachusetts",
-        "michigan",
-        "minnesota",
-        "mississippi",
-        "missouri",
-        "montana",
-        "nebraska",
-        "nevada",
-        "new hampshire",
-        "new jersey",
-        "new mexico",
-        "new york",
-        "north carolina",
-        "north dakota",
-        "ohio",
-        "oklahoma",
-        "oregon",
-        "pennsylvania",
-        "rhode island",
-        "south carolina",
-        "south dakota",
-        "tennessee",
-        "texas",
-        "utah",
-        "vermont",
-        "virginia",
-        "washington",
-        "west virginia",
-        "wisconsin",
-        "wyoming",
-        "puerto rico",
-        "district of columbia",
-    ]
-)
+STATES = word_class("states")
 
 
 @lru_cache(maxsize=1)
@@ -429,28 +364,4 @@ def _white_anatomy() -> frozenset[str]:
     )
 
 
-_AMBIGUOUS = frozenset(
-    [
-        "ct",
-        "dr",
-        "mr",
-        "film",
-        "base",
-        "arch",
-        "heart",
-        "lead",
-        "line",
-        "port",
-        "filter",
-        "plate",
-        "mass",
-        "pa",
-        "ap",
-        "left",
-        "right",
-        "view",
-        "views",
-        "cr",
-        "apex",
-    ]
-)
+_AMBIGUOUS = word_class("ambiguous_terms")

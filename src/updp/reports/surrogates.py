@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from updp.reports.categories import categories
-from updp.reports.lexicon import names, read_data, surrogate_names
+from updp.reports.lexicon import names, read_data, surrogate_names, word_class
 
 if TYPE_CHECKING:
     from updp.keys import Key
@@ -28,110 +28,9 @@ ID_PREFIX = "ZZ"
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 #: Words of a name that say nothing about who it is, and stay.
-_NOT_A_NAME = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "mx",
-        "dr",
-        "prof",
-        "professor",
-        "doctor",
-        "sir",
-        "madam",
-        "dame",
-        "lord",
-        "lady",
-        "rev",
-        "reverend",
-        "fr",
-        "father",
-        "sister",
-        "brother",
-        "sgt",
-        "capt",
-        "col",
-        "maj",
-        "lt",
-        "judge",
-        "hon",
-        "jr",
-        "sr",
-        "ii",
-        "iii",
-        "iv",
-        "md",
-        "do",
-        "phd",
-        "rn",
-        "np",
-        "pa",
-        "pac",
-        "lpn",
-        "crna",
-        "arnp",
-        "dds",
-        "dmd",
-        "mbbs",
-        "mbchb",
-        "frcr",
-        "frcpc",
-        "facr",
-        "facs",
-        "facp",
-        "frcp",
-        "frcs",
-        "mrcp",
-        "msn",
-        "bsn",
-        "aprn",
-        "dnp",
-        "dpm",
-        "od",
-        "pharmd",
-        "rt",
-        "esq",
-        "mph",
-        "ms",
-        "mba",
-        "and",
-        "or",
-        "the",
-        "of",
-    ]
-)
+_NOT_A_NAME = word_class("not_a_name")
 #: Particles are swallowed by the surname they lead.
-_PARTICLES = frozenset(
-    [
-        "van",
-        "von",
-        "der",
-        "den",
-        "de",
-        "del",
-        "della",
-        "di",
-        "da",
-        "do",
-        "dos",
-        "la",
-        "le",
-        "los",
-        "las",
-        "el",
-        "al",
-        "bin",
-        "ibn",
-        "ter",
-        "ten",
-        "zu",
-        "zum",
-        "st",
-        "saint",
-    ]
-)
+_PARTICLES = word_class("particles")
 #: Letters under which the pool has names enough.
 _LETTERS = "ABCDEGHJKLMNPRSTVW"
 _TAG = re.compile(r"\[[A-Z]+(?:-[A-Z]+)*\]")

@@ -76,7 +76,7 @@ class Synthesizer:
         self._makers: dict[str, Callable[[], str]] = {
             "N": self._full, "NL": self._reversed, "L": self._surname, "F": self._given, "S": self._staff,
             "I": lambda: self._initials().upper(), "i": lambda: self._initials().lower(),
-            "CITY": lambda: self._title(rng.choice(self.cities)), "ST": self._state, "CTRY": self._country,
+            "CITY": self._city, "ST": self._state, "CTRY": self._country,
             "ZIP": lambda: f"{rng.randrange(501, 99950):05d}" + (f"-{rng.randrange(1, 9999):04d}" if rng.random() < 0.1 else ""),
             "PC": self._postcode, "ADDR": self._address, "HOSP": self._hospital,
             "COMP": lambda: f"{self._surname()} {self._one('companies')}",
@@ -147,6 +147,16 @@ class Synthesizer:
             at = self.rng.randrange(len(name))
             bent = name[:at] + self.rng.choice("aeiouklmnrstvyz") + name[at:]
         return bent if len(bent) > 2 else name
+
+    def _city(self) -> str:
+        """A city, or a place that might be one."""
+        r = self.rng.random()
+        if r < 0.6:
+            return self._title(self.rng.choice(self.cities))
+        stem = self._title(self.rng.choice(self.surnames[2]))
+        if r < 0.85:
+            return stem + self.rng.choice("ton ville burg bury ford field port mouth berg stad haven town borough shire land side view chester fort".split())
+        return self.rng.choice(["North", "South", "East", "West", "New", "Port", "Lake", "Fort", "San", "Mount"]) + " " + stem
 
     def _given(self) -> str:
         r = self.rng.random()

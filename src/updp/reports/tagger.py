@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from updp.reports.lexicon import LayerMissing, blacklist, names, places, vocabulary, whitelist
+from updp.reports.lexicon import LayerMissing, blacklist, names, places, trigrams, vocabulary, whitelist, word_class
 
 WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|_+|\n|[^\w\s]")
 #: A window reaches this many words to both sides of a suspicious one.
@@ -21,326 +21,26 @@ REACH = 4
 _REMEMBERED = 200_000
 
 
-_TITLES = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "mx",
-        "dr",
-        "drs",
-        "doctor",
-        "prof",
-        "professor",
-        "nurse",
-        "sr",
-        "jr",
-        "rev",
-        "sister",
-        "fr",
-        "sgt",
-        "capt",
-    ]
-)
-_CREDENTIALS = frozenset(
-    [
-        "md",
-        "do",
-        "phd",
-        "rn",
-        "np",
-        "pa",
-        "lpn",
-        "crna",
-        "arnp",
-        "aprn",
-        "mbbs",
-        "mbchb",
-        "frcr",
-        "frcp",
-        "facc",
-        "facr",
-        "dds",
-        "dpm",
-        "pharmd",
-        "msw",
-        "rt",
-        "cnm",
-        "lcsw",
-        "bsn",
-        "dnp",
-    ]
-)
-_KIN = frozenset(
-    [
-        "wife",
-        "husband",
-        "son",
-        "daughter",
-        "mother",
-        "father",
-        "brother",
-        "sister",
-        "spouse",
-        "partner",
-        "niece",
-        "nephew",
-        "aunt",
-        "uncle",
-        "cousin",
-        "granddaughter",
-        "grandson",
-        "grandmother",
-        "grandfather",
-        "guardian",
-        "friend",
-        "neighbor",
-        "caregiver",
-        "girlfriend",
-        "boyfriend",
-        "mom",
-        "dad",
-        "sibling",
-        "parent",
-        "fiance",
-    ]
-)
-_CUES = frozenset(
-    [
-        "name",
-        "patient",
-        "by",
-        "physician",
-        "attending",
-        "resident",
-        "radiologist",
-        "surgeon",
-        "provider",
-        "technologist",
-        "technician",
-        "tech",
-        "transcriptionist",
-        "author",
-        "dictated",
-        "signed",
-        "reviewed",
-        "verified",
-        "interpreted",
-        "transcribed",
-        "approved",
-        "notified",
-        "paged",
-        "discussed",
-        "communicated",
-        "called",
-        "spoke",
-        "contact",
-        "referring",
-        "ordering",
-        "requesting",
-        "pcp",
-        "gp",
-        "cc",
-        "re",
-        "dear",
-        "sincerely",
-        "regards",
-        "named",
-        "consultant",
-        "consulted",
-        "fellow",
-        "assistant",
-        "anesthesiologist",
-        "interpreter",
-        "manager",
-        "worker",
-        "mrn",
-        "dob",
-        "ssn",
-        "acc",
-        "accession",
-        "account",
-        "acct",
-        "license",
-        "licence",
-        "serial",
-        "lot",
-        "username",
-        "user",
-        "login",
-        "hospital",
-        "clinic",
-        "center",
-        "centre",
-        "infirmary",
-        "hospice",
-        "room",
-        "ward",
-        "bed",
-        "unit",
-        "floor",
-        "rm",
-        "street",
-        "st",
-        "ave",
-        "avenue",
-        "road",
-        "rd",
-        "blvd",
-        "lane",
-        "drive",
-        "lives",
-        "resides",
-        "moved",
-        "born",
-        "from",
-        "works",
-        "employer",
-        "transferred",
-        "address",
-        "zip",
-        "phone",
-        "tel",
-        "fax",
-        "pager",
-        "ext",
-        "call",
-        "d/w",
-        "per",
-        "informed",
-        "relayed",
-        "given",
-        "aware",
-        "seen",
-        "saw",
-        "id",
-        "no",
-        "number",
-        "via",
-        "covering",
-        "referred",
-    ]
-)
-_INSTITUTION = frozenset(
-    [
-        "hospital",
-        "hospitals",
-        "hosp",
-        "medical",
-        "center",
-        "centre",
-        "clinic",
-        "clinics",
-        "infirmary",
-        "hospice",
-        "health",
-        "healthcare",
-        "memorial",
-        "regional",
-        "general",
-        "university",
-        "college",
-        "institute",
-        "nursing",
-        "home",
-        "rehabilitation",
-        "rehab",
-        "children's",
-        "imaging",
-        "associates",
-        "trust",
-        "system",
-        "group",
-        "practice",
-        "manor",
-        "pharmacy",
-        "school",
-        "foundation",
-        "inc",
-        "llc",
-        "corporation",
-        "va",
-        "care",
-    ]
-)
-_STREET = frozenset(
-    [
-        "street",
-        "st",
-        "avenue",
-        "ave",
-        "road",
-        "rd",
-        "boulevard",
-        "blvd",
-        "lane",
-        "ln",
-        "drive",
-        "dr",
-        "court",
-        "ct",
-        "place",
-        "way",
-        "terrace",
-        "highway",
-        "hwy",
-        "parkway",
-        "pkwy",
-        "circle",
-        "apt",
-        "suite",
-        "box",
-    ]
-)
-_MONTH = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-    ]
-)
-_DAY = frozenset(
-    [
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "mon",
-        "tue",
-        "tues",
-        "wed",
-        "thu",
-        "thur",
-        "thurs",
-        "fri",
-        "sat",
-        "sun",
-    ]
+_TITLES = word_class("titles")
+_CREDENTIALS = word_class("credentials")
+_KIN = word_class("kin")
+_CUES = word_class("cues")
+_INSTITUTION = word_class("institution_words")
+_STREET = word_class("street_words")
+_MONTH = word_class("months")
+_DAY = word_class("weekdays")
+
+
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+#: Word parts of medicine and pharmacy: an unknown word that has one is rather a term than a name.
+MEDICAL = re.compile(
+    r"(?:itis|osis|oses|emia|aemia|omas?|omata|ectomy|otomy|ostomy|plasty|scop(?:y|ic)|graph(?:y|ic)|gram|path(?:y|ic)|algia|uria|"
+    r"penia|cytes?|blast|ases?|genic|lytic|trophy|trophic|rrhagia|rrhea|megaly|centesis|desis|sclerosis|stenosis|ectasi[as]|pnea|phasia|"
+    r"plegia|paresis|mab|nib|pril|sartan|statin|azole|cillin|mycin|micin|oxacin|dipine|olol|prazole|tidine|vir|caine|barbital|zepam|"
+    r"zolam|triptan|gliptin|gliflozin|formin|parin|xaban|gatran|setron|dronate|steroid|sone|solone|ously|eal|ular|iform|tion|sion|ment|ness|"
+    r"ability|tive|ically|ated|ized|ised)$|^(?:hyper|hypo|peri|retro|supra|infra|intra|inter|broncho|pneumo|cardio|hemi|thoraco|pleuro|osteo|"
+    r"arthro|nephro|hepato|gastro|entero|cysto|neuro|encephalo|myelo|vasculo|angio|athero|thrombo|micro|macro|post|pre|non|un|anti|sub|"
+    r"trans|poly|pseudo|para|endo|ecto|extra|electro|immuno|cyto|histo|onco|radio|sono|echo)"
 )
 
 
@@ -371,6 +71,7 @@ class Words:
         self.white = frozenset(w for terms in whitelist().values() for t in terms for w in t.split())
         self.eponyms = frozenset(t for t in whitelist()["eponyms"] if " " not in t)
         self.black = frozenset(t for terms in blacklist().values() for t in terms if " " not in t)
+        self.trigrams = trigrams()
         self._known: dict[str, tuple[list[str], list[str], list[str], list[str], list[str], int]] = {}
 
     def look(self, word: str) -> tuple[list[str], list[str], list[str], list[str], list[str], int]:
@@ -404,9 +105,13 @@ class Words:
         own += ["k=" + k for k in kinds] + ["ks=" + k + shape for k in kinds]
         if not known and lower.isalpha():
             own += ["e3=" + lower[-3:], "e2=" + lower[-2:], "b3=" + lower[:3], "n=" + str(min(len(lower), 12))]
+            sound = f"{self.sound(lower)}{'t' if self.is_slip(lower) else ''}{'m' if MEDICAL.search(lower) else ''}"
+            own += ["u=" + sound, "us=" + sound + shape]
         coarse = [
             "g" + str(min(1, int(name[0]) // 2)) + "s" + str(min(1, int(name[1]) // 2)) + "v" + vocabulary + shape
         ]
+        if not known and lower.isalpha():
+            coarse = [coarse[0] + ("t" if self.is_slip(lower) else "") + ("m" if MEDICAL.search(lower) else "")]
         near = ["w=" + token, "s=" + shape, "l=" + coarse[0]] + ["k=" + k for k in kinds]
         far = ["w=" + token, "l=" + coarse[0]] + ["k=" + k for k in kinds]
         return (
@@ -417,6 +122,28 @@ class Words:
             ["+2" + f for f in far],
             self._suspicion(word, lower, name, vocabulary, kinds, shape),
         )
+
+    def sound(self, lower: str) -> int:
+        """How much a word sounds like a name, from -4 (not) to 4."""
+        framed = f"^{lower}$"
+        total = sum(self.trigrams.get(framed[i : i + 3], 0) for i in range(len(lower)))
+        return max(-4, min(4, round(total / (4 * len(lower)))))
+
+    def is_slip(self, lower: str) -> bool:
+        """Whether an unknown word is a common word with one letter wrong, missing, doubled or swapped."""
+        if not 4 < len(lower) < 20 or not lower.isascii():
+            return False
+        common = self.vocabulary
+        for i in range(len(lower) + 1):
+            head, tail = lower[:i], lower[i:]
+            if tail and common.get(head + tail[1:], "0") > "1":
+                return True
+            if len(tail) > 1 and common.get(head + tail[1] + tail[0] + tail[2:], "0") > "1":
+                return True
+            for c in _ALPHABET:
+                if common.get(head + c + tail, "0") > "1" or (tail and common.get(head + c + tail[1:], "0") > "1"):
+                    return True
+        return False
 
     def _suspicion(self, word: str, lower: str, name: str, vocabulary: str, kinds: list[str], shape: str) -> int:
         if not word[0].isalpha():

@@ -12,12 +12,12 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from updp.reports.lexicon import read_data
+
 #: Letters of other alphabets that are drawn like a Latin one (a short selection of Unicode's confusables).
-_PAIRS = (
-    "АA ВB ЕE ЅS ІI ЈJ КK МM НH ОO РP СC ТT УY ХX аa еe ѕs іi јj оo рp сc уy хx ԁd ԛq ԝw һh вB нH кk мm тT "
-    "νv οo ρp τt κk ιi αa υu χx ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX ɑa ɡg ıi ØO øo ŁL łl ĐD đd ſs"
+_LOOKALIKES = str.maketrans(
+    {line[0]: line[1] for line in read_data("lookalikes.txt").decode().splitlines() if len(line) == 2}
 )
-_LOOKALIKES = str.maketrans({pair[0]: pair[1] for pair in _PAIRS.split()})
 _DROP = frozenset(
     "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 )
