@@ -174,9 +174,9 @@ def _is_text(line: Line) -> bool:
     """
     letters = sum(c.isalnum() for c in line.text)
     _, _, w, h = line.rect
-    compact = max(w, h) < 2.2 * min(w, h)
     if letters >= 4:
-        return True
+        return max(w, h) >= 2.2 * min(w, h) or line.score >= 0.8
+    compact = max(w, h) < 2.2 * min(w, h)
     return letters >= 2 and line.score >= 0.9 and (line.upright == 0 or not compact)
 
 

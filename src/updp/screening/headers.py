@@ -19,9 +19,11 @@ from pydicom.charset import convert_encodings, decode_bytes, python_encoding
 from pydicom.datadict import dictionary_VR, keyword_for_tag
 from pydicom.dataelem import DataElement, RawDataElement
 from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.filebase import DicomBytesIO
+from pydicom.filewriter import write_sequence
 from pydicom.sequence import Sequence as DicomSequence
 from pydicom.tag import BaseTag
-from pydicom.uid import UID
+from pydicom.uid import PYDICOM_IMPLEMENTATION_UID, UID
 from pydicom.valuerep import TEXT_VR_DELIMS
 
 from updp.keys import Key
@@ -29,7 +31,7 @@ from updp.policy import HeaderPolicy
 from updp.quarantine import Reason, Refused
 from updp.screening import tables
 from updp.screening.temporal import Shift
-from updp.screening.words import MASK, Detector, clean_descriptor, clean_narrative, known_pattern
+from updp.screening.words import MASK, Detector, Known, clean_descriptor, clean_narrative
 
 Element = DataElement | RawDataElement
 Person = Callable[[str], str]
@@ -101,7 +103,7 @@ class HeaderCleaner:
     ) -> None:
         self.policy = policy
         self.key = key
-        self.detector = detector
+        self.detector = None if detector is None else _Remembered(detector)
         self._person = person or _surrogates(key)
         self._plans: dict[tuple[str | None, bool, str], dict[int, _Rule]] = {}
         self._options = options(policy)
@@ -201,6 +203,17 @@ class HeaderCleaner:
         return _Rule("K", vr, kind, needed)
 
 
+class _Remembered:
+    """A detector that is not asked twice about the same description: a hospital has a few hundred of them."""
+
+    def __init__(self, detector: Detector) -> None:
+        self._ask = lru_cache(maxsize=1024)(lambda text: tuple(detector.spans(text)))
+
+    def spans(self, text: str) -> Sequence[Any]:
+        """The detector's spans."""
+        return self._ask(text)
+
+
 class _Walk:
     """One header on its way: what belongs to this patient and this file."""
 
@@ -213,49 +226,46 @@ class _Walk:
         self.iod = tables.iod_of(sop_class)
         self.structured = sop_class.startswith(_SR_CLASS)
         self.shift = Shift.of(cleaner.key, patient_id)
-        own = [text for text in _own(dataset, deep=False) if len(text) >= 4 or not text.isascii()]
-        self.known = known_pattern([*own, patient_id], least=4)
+        self.known = Known([*_own(dataset, deep=False), patient_id], least=4)
 
     def run(self, pixels_checked: bool) -> Dataset:
         dataset = self.dataset
         new = self.walk(dataset, "", False, None)
-        values: dict[int, tuple[str, Any]] = {
+        implicit, little = dataset.original_encoding
+        place = _Place(self, dataset, ["iso8859"], implicit, little, dummy=False)
+        values: dict[int, tuple[str, str | list[str]]] = {
             _PATIENT_NAME: ("PN", self.cleaner.surrogate(_first(dataset, _PATIENT_NAME) or self.patient_id)),
             _PATIENT_ID: ("LO", self.key.patient(self.patient_id)),
             _REMOVED_FLAG: ("CS", "YES"),
             _METHOD_TEXT: ("LO", [_METHOD, f"updp, Table E.1-1 of {tables.edition()}"]),
-            _METHOD_CODES: ("SQ", self._method_codes(pixels_checked)),
             _DATES_MODIFIED: ("CS", "MODIFIED" if self.cleaner.policy.retain_longitudinal else "REMOVED"),
         }
         if _ROWS in dataset:
             believed = _first(dataset, _BURNED_IN).upper() == "NO"
             values[_BURNED_IN] = ("CS", "NO" if pixels_checked or believed else "YES")
         for tag, (vr, value) in values.items():
-            new.add(DataElement(BaseTag(tag), vr, value))
+            new[tag] = place.make(BaseTag(tag), vr, value)
+        used = tuple([*self.cleaner._options, *(["pixels"] if pixels_checked else [])])
+        new[_METHOD_CODES] = _method_codes(used, implicit, little)
         new.file_meta = self._file_meta(new)
         new.preamble = b"\0" * 128
         return new
 
-    def _method_codes(self, pixels_checked: bool) -> list[Dataset]:
-        used = [*self.cleaner._options, *(["pixels"] if pixels_checked else [])]
-        codes = tables.method_codes()
-        items = []
-        for value, meaning in sorted(codes[name] for name in ("basic", *used)):
-            item = Dataset()
-            item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = value, "DCM", meaning
-            items.append(item)
-        return items
-
     def _file_meta(self, new: Dataset) -> FileMetaDataset:
-        meta = FileMetaDataset()
         old = getattr(self.dataset, "file_meta", None)
-        syntax = str(old.get("TransferSyntaxUID", "") or "") if old is not None else ""
+        syntax = _first(old, 0x00020010) if old is not None else ""
+        instance = _first(new, _SOP_INSTANCE)
+        elements = [
+            DataElement(BaseTag(0x00020000), "UL", 0),  # counted when the file is written
+            DataElement(BaseTag(0x00020001), "OB", b"\0\1"),
+            DataElement(BaseTag(0x00020012), "UI", PYDICOM_IMPLEMENTATION_UID),
+        ]
+        for tag, uid in ((0x00020002, _first(new, _SOP_CLASS)), (0x00020003, instance)):
+            if uid:
+                elements.append(DataElement(BaseTag(tag), "UI", uid))
         if _STANDARD_UID.match(syntax):
-            meta.TransferSyntaxUID = UID(syntax)
-        if "SOPClassUID" in new:
-            meta.MediaStorageSOPClassUID = new.SOPClassUID
-        if "SOPInstanceUID" in new:
-            meta.MediaStorageSOPInstanceUID = new.SOPInstanceUID
+            elements.append(DataElement(BaseTag(0x00020010), "UI", syntax))
+        meta = FileMetaDataset({element.tag: element for element in elements})
         return meta
 
     # -- the walk ----------------------------------------------------------------------------------------------------
@@ -268,18 +278,17 @@ class _Walk:
         implicit, little = dataset.original_encoding
         place = _Place(self, dataset, encodings, implicit, little, dummy)
         kept: dict[BaseTag, Element] = {}
-        for element in dataset.elements():
-            tag = element.tag
+        for tag in sorted(dataset.keys()):
             rule = rules.get(tag)
             if rule is None:
                 if tag.is_private:
                     if cleaner.policy.retain_safe_private:
-                        kept.update(_safe_private(dataset, element))
+                        kept.update(_safe_private(dataset, dataset.get_item(tag)))
                     continue
                 rule = rules[tag] = cleaner.rule(self.iod, self.structured, parent, int(tag))
             if rule.op == "X":
                 continue
-            made = place.treat(element, rule)
+            made = place.treat(dataset.get_item(tag), rule)
             if made is not None:
                 kept[tag] = made
         if declared is not None and encodings is not None:
@@ -315,7 +324,7 @@ class _Place:
         """What becomes of an element; ``None`` if nothing."""
         op = rule.op
         if op == "Z":
-            return self._make(element.tag, rule.vr, b"")
+            return self.make(element.tag, rule.vr, b"")
         if op == "D" or op == "U*":
             return self._dummy(element, rule)
         if not _right_family(element, rule.vr):
@@ -328,7 +337,7 @@ class _Place:
         if op == "K":
             return self._keep(element, rule, raw)
         if not raw.strip(b" \0"):
-            return self._make(element.tag, rule.vr, b"")
+            return self.make(element.tag, rule.vr, b"")
         if op == "S":
             return self._shifted(element, rule, raw)
         if op == "U":
@@ -366,7 +375,7 @@ class _Place:
             return None
         return None if "\ufffd" in text else text.strip(" \0")
 
-    def _make(self, tag: BaseTag, vr: str, value: bytes | str | list[str]) -> Element:
+    def make(self, tag: BaseTag, vr: str, value: bytes | str | list[str]) -> Element:
         """A new element: as bytes where the dataset was read from a file and they are ASCII."""
         if isinstance(value, list):
             value = "\\".join(value)
@@ -386,7 +395,7 @@ class _Place:
 
     def _fallback(self, element: Element, rule: _Rule) -> Element | None:
         if rule.fallback == "Z":
-            return self._make(element.tag, rule.vr, b"")
+            return self.make(element.tag, rule.vr, b"")
         if rule.fallback in ("D", "U"):
             return self._dummy(element, rule)
         return None
@@ -396,13 +405,13 @@ class _Place:
         if vr == "SQ":
             return self._items(element, rule, True)
         if vr == "UI":
-            return self._make(element.tag, vr, self.walk.key.uid(f"dummy {int(element.tag):08x}"))
+            return self.make(element.tag, vr, self.walk.key.uid(f"dummy {int(element.tag):08x}"))
         if vr == "PN":
             name = self._string(element, self._bytes(element, vr)) if _right_family(element, vr) else None
-            return self._make(element.tag, vr, self.walk.cleaner.surrogate(name) if name else MASK)
+            return self.make(element.tag, vr, self.walk.cleaner.surrogate(name) if name else MASK)
         value = _DUMMY[vr]
         if isinstance(value, str):
-            return self._make(element.tag, vr, value)
+            return self.make(element.tag, vr, value)
         return DataElement(element.tag, vr, value)
 
     def _items(self, element: Element, rule: _Rule, dummy: bool) -> Element | None:
@@ -425,7 +434,7 @@ class _Place:
             if value is None:
                 return self._fallback(element, rule)
             moved.append(value)
-        return self._make(element.tag, rule.vr, moved)
+        return self.make(element.tag, rule.vr, moved)
 
     def _uids(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
         parts = [part.strip(" \0") for part in raw.decode("latin-1").split("\\")]
@@ -433,7 +442,7 @@ class _Place:
         moved = [p if not p or _well_known(p, listed) else self.walk.key.uid(p) for p in parts]
         if moved == parts and isinstance(element, RawDataElement) and element.VR in (None, "UI"):
             return element
-        return self._make(element.tag, "UI", moved)
+        return self.make(element.tag, "UI", moved)
 
     def _text(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
         text = self._string(element, raw)
@@ -447,21 +456,21 @@ class _Place:
             return self._fallback(element, rule)
         if not any(cleaned):
             return self._fallback(element, rule)
-        return self._make(element.tag, rule.vr, cleaned if len(cleaned) > 1 else cleaned[0])
+        return self.make(element.tag, rule.vr, cleaned if len(cleaned) > 1 else cleaned[0])
 
     def _keep(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
         """An element that may stay, if its value is what its VR promises and names nobody."""
         vr = rule.vr
         if vr in _TEXT or vr == "PN":
             text = self._string(element, raw)
-            if self.dummy or text is None or (self.walk.known is not None and self.walk.known.search(text)):
+            if self.dummy or text is None or text in self.walk.known:
                 return self._fallback(element, rule)
         elif vr in ("DS", "IS"):
             if not _NUMERIC.match(raw):
                 return self._fallback(element, rule)
         elif vr == "CS":
-            named = self.walk.known is not None and self.walk.known.search(raw.decode("latin-1"))
-            if not _CODE.match(raw) or (named and int(element.tag) >> 16 != 0x0028):
+            named = int(element.tag) >> 16 != 0x0028 and raw.decode("latin-1") in self.walk.known
+            if named or not _CODE.match(raw):
                 return self._fallback(element, rule)
         elif vr == "UI":
             if not _UIDS.match(raw):
@@ -471,10 +480,37 @@ class _Place:
             if not age and raw.strip(b" \0"):
                 return self._fallback(element, rule)
             if age and raw[3:4] == b"Y" and int(age[1]) > 89:
-                return self._make(element.tag, vr, "090Y")  # 45 CFR 164.514(b)(2)(i)(C)
+                return self.make(element.tag, vr, "090Y")  # 45 CFR 164.514(b)(2)(i)(C)
         if isinstance(element, RawDataElement) and element.VR == "UN":
             return self.dataset[element.tag]  # written with the VR the dictionary knows
         return element
+
+
+@lru_cache(maxsize=64)
+def _encoded_codes(used: tuple[str, ...], implicit: bool, little: bool) -> bytes:
+    """The items of (0012,0064) as they stand in a file: the same for every object of a run."""
+    buffer = DicomBytesIO()
+    buffer.is_implicit_VR, buffer.is_little_endian = implicit, little
+    write_sequence(buffer, DataElement(BaseTag(_METHOD_CODES), "SQ", _code_items(used)), ["iso8859"])
+    return buffer.getvalue()
+
+
+def _code_items(used: tuple[str, ...]) -> list[Dataset]:
+    codes = tables.method_codes()
+    items = []
+    for value, meaning in sorted(codes[name] for name in ("basic", *used)):
+        item = Dataset()
+        item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = value, "DCM", meaning
+        items.append(item)
+    return items
+
+
+def _method_codes(used: tuple[str, ...], implicit: bool | None, little: bool | None) -> Element:
+    tag = BaseTag(_METHOD_CODES)
+    if implicit is None or little is None:
+        return DataElement(tag, "SQ", _code_items(used))
+    value = _encoded_codes(used, implicit, little)
+    return RawDataElement(tag, None if implicit else "SQ", len(value), value, 0, implicit, little)
 
 
 # -- identifiers -----------------------------------------------------------------------------------------------------
@@ -535,8 +571,10 @@ def _identifying_tags() -> dict[int, tuple[str, str]]:
 
 def _identifying(dataset: Dataset, deep: bool) -> Iterator[tuple[str, str, list[str]]]:
     wanted = _identifying_tags()
-    for element in dataset.elements():
-        tag = int(element.tag)
+    for tag in dataset.keys():
+        if not deep and tag not in wanted:
+            continue
+        element: Element = dataset.get_item(tag)
         if tag in wanted:
             keyword, vr = wanted[tag]
             raw = element.value if isinstance(element, RawDataElement) else None
@@ -633,6 +671,9 @@ def _surrogates(key: Key) -> Person:
 
 def _first(dataset: Dataset, tag: int) -> str:
     """The first value of a string element, or an empty text."""
+    raw: Element | None = dataset.get_item(tag) if tag in dataset else None
+    if isinstance(raw, RawDataElement) and raw.value and raw.value.isascii() and b"\x1b" not in raw.value:
+        return raw.value.decode("ascii").split("\\")[0].strip(" \0")
     try:
         value = dataset[tag].value
     except Exception:  # absent or unreadable: the same to the caller

@@ -7,7 +7,7 @@ if it is in ``descriptor_words.txt``, or is a number of one or two digits, and n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -31,27 +31,37 @@ def descriptor_words() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-def known_pattern(identifiers: Sequence[str], least: int = 3) -> re.Pattern[str] | None:
-    """A pattern that finds any of a patient's own identifiers as whole words, ignoring case."""
-    # one character of Han, Kana or Hangul can be a whole name part
-    wanted = {text for text in identifiers if len(text) >= least or (text and not text.isascii())}
-    if not wanted:
-        return None
-    longest_first = sorted(wanted, key=lambda text: (-len(text), text))
-    return re.compile(
-        "|".join(rf"(?<!\w){re.escape(text)}(?!\w)" if text.isascii() else re.escape(text) for text in longest_first),
-        re.IGNORECASE,
-    )
+class Known:
+    """A patient's own identifiers, found in text as whole words whatever the case."""
+
+    def __init__(self, identifiers: Sequence[str], least: int = 3) -> None:
+        # one character of Han, Kana or Hangul can be a whole name part
+        wanted = {text.lower() for text in identifiers if len(text) >= least or (text and not text.isascii())}
+        self.words = sorted(wanted, key=lambda text: (-len(text), text))
+        self._pattern: re.Pattern[str] | None = None
+
+    def __contains__(self, text: str) -> bool:
+        return next(self.find(text), None) is not None
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where they stand."""
+        lower = text.lower()
+        if not any(word in lower for word in self.words):
+            return  # almost always; the pattern is not even made
+        if self._pattern is None:
+            forms = (rf"(?<!\w){re.escape(w)}(?!\w)" if w.isascii() else re.escape(w) for w in self.words)
+            self._pattern = re.compile("|".join(forms), re.IGNORECASE)
+        yield from ((found.start(), found.end()) for found in self._pattern.finditer(text))
 
 
-def _covered(text: str, detector: Detector | None, known: re.Pattern[str] | None) -> list[tuple[int, int]]:
-    spans = [(m.start(), m.end()) for m in known.finditer(text)] if known else []
+def _covered(text: str, detector: Detector | None, known: Known) -> list[tuple[int, int]]:
+    spans = list(known.find(text))
     if detector is not None:
         spans += [(int(span.start), int(span.end)) for span in detector.spans(text)]
     return sorted(spans)
 
 
-def clean_descriptor(text: str, detector: Detector | None, known: re.Pattern[str] | None) -> str:
+def clean_descriptor(text: str, detector: Detector | None, known: Known) -> str:
     """The safe words of a description; an empty text if there are none, or if there is no detector to ask."""
     if detector is None:
         return ""
@@ -73,7 +83,7 @@ def clean_descriptor(text: str, detector: Detector | None, known: re.Pattern[str
     return " ".join(kept)
 
 
-def clean_narrative(text: str, detector: Detector | None, known: re.Pattern[str] | None) -> str:
+def clean_narrative(text: str, detector: Detector | None, known: Known) -> str:
     """Free text with every detected span cut out; without a detector nothing of it stays."""
     if detector is None:
         return ""
