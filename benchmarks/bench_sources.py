@@ -4,8 +4,8 @@
     python benchmarks/bench_sources.py --films DIR          # the films below DIR instead of drawn ones
 
 Memory is the peak resident set of a fresh process that iterates the manifest, and how much of it iterating added to
-what imports and opening had taken. Time is ours over plain Pillow's (decode, resize, save with the same compression)
-in processor time, film by film in turn, so that a busy machine weighs on both alike; the median of several rounds.
+what imports and opening had taken. Time is ours over plain Pillow's (decode, resize, save at the same compression
+level, once with Pillow's own zlib strategy, once with ours) in processor time, film by film in turn, so that a busy machine weighs on both alike; the median of several rounds.
 """
 
 from __future__ import annotations
@@ -138,30 +138,37 @@ def measure_time(films: dict[str, list[Path]], size: int, rounds: int) -> None:
         pixels = film.read_film(path, max_pixels=100_000_000, min_side=16)
         return film.encode_png(film.square(pixels, size, "pad"))
 
-    def pillow(path: Path) -> bytes:
+    def pillow(path: Path, strategy: int = -1) -> bytes:
         out = io.BytesIO()
         with Image.open(path) as image:
-            image.convert("L").resize((size, size)).save(out, "PNG", compress_level=film.PNG_LEVEL)
+            small = image.convert("L").resize((size, size))
+            small.save(out, "PNG", compress_level=film.PNG_LEVEL, compress_type=strategy)
         return out.getvalue()
 
-    print("\n| films | size | ours, ms | Pillow, ms | ours / Pillow, time | ours / Pillow, bytes |")
-    print("|---|--:|--:|--:|--:|--:|")
+    def pillow_as_ours(path: Path) -> bytes:
+        return pillow(path, film.PNG_STRATEGY)
+
+    makers: list[Callable[[Path], bytes]] = [ours, pillow, pillow_as_ours]
+    print("\n| films | size | ours, ms | Pillow, ms | ours / Pillow | ours / Pillow with our PNG strategy | bytes |")
+    print("|---|--:|--:|--:|--:|--:|--:|")
     for name, paths in films.items():
-        ratios, spent, bulk = [], [0.0, 0.0], [0, 0]
+        spent: list[list[float]] = [[] for _ in makers]
+        bulk = [0] * len(makers)
         for turn in range(rounds):
-            took = [0.0, 0.0]
+            took = [0.0] * len(makers)
             for number, path in enumerate(paths):
-                both: list[tuple[int, Callable[[Path], bytes]]] = [(0, ours), (1, pillow)]
-                for which, make in both if (number + turn) % 2 else both[::-1]:
+                for at in range(len(makers)):
+                    which = (at + number + turn) % len(makers)  # each goes first equally often
                     start = time.process_time()
-                    data = make(path)
+                    data = makers[which](path)
                     took[which] += time.process_time() - start
                     bulk[which] += len(data)
-            ratios.append(took[0] / took[1])
-            spent = [a + b for a, b in zip(spent, took, strict=True)]
-        per = [1000 * seconds / rounds / len(paths) for seconds in spent]
+            for total, seconds in zip(spent, took, strict=True):
+                total.append(seconds)
+        ratios = [statistics.median(a / b for a, b in zip(spent[0], other, strict=True)) for other in spent[1:]]
+        per = [1000 * statistics.median(total) / len(paths) for total in spent]
         print(
-            f"| {name} ({len(paths)}) | {size} | {per[0]:.2f} | {per[1]:.2f} | {statistics.median(ratios):.2f} "
+            f"| {name} ({len(paths)}) | {size} | {per[0]:.2f} | {per[1]:.2f} | {ratios[0]:.2f} | {ratios[1]:.2f} "
             f"| {bulk[0] / bulk[1]:.3f} |",
             flush=True,
         )

@@ -289,6 +289,23 @@ def open_table(path: Path) -> BinaryIO:
     return raw
 
 
+def open_parquet(path: Path) -> Any:
+    """A Parquet file for reading page by page."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pool = pa.default_memory_pool()
+    # A reader keeps the pool it was made with. Arrow's own allocators hold on to pages long after they were read.
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        # No pre-buffering: it would hold a whole row group of raw bytes beside the decoded pages.
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**16)
+    except (pa.ArrowException, OSError):
+        raise BadSource(f"{path}: this is not a readable Parquet file") from None
+    finally:
+        pa.set_memory_pool(pool)
+
+
 def raw_lines(raw: BinaryIO) -> Iterator[bytes]:
     """Lines of a table without its byte order mark; what exceeds ``MAX_LINE`` is cut, and its row will not parse."""
     first = True

@@ -22,6 +22,7 @@ from updp.sources.base import (
     checked_text,
     date_of,
     labels_of,
+    open_parquet,
     open_table,
     raw_lines,
     read_table,
@@ -170,7 +171,7 @@ def _columns(path: Path, *, known: bool = True) -> set[str]:
     """Columns of a manifest in lower case; raises if the file is broken."""
     kind = path.suffix.lower()
     if kind == ".parquet":
-        with _parquet(path) as file:
+        with open_parquet(path) as file:
             names = list(file.schema_arrow.names)
     elif kind == ".jsonl":
         names = _keys(path)
@@ -243,7 +244,7 @@ def _json(line: bytes) -> object:
 def _parquet_records(path: Path) -> Iterator[tuple[int, dict[str, object] | None]]:
     import pyarrow as pa
 
-    with _parquet(path) as file:
+    with open_parquet(path) as file:
         columns = [name for name in file.schema_arrow.names if name.strip().lower() in _KNOWN]
         names = [name.strip().lower() for name in columns]
         number = 0
@@ -254,17 +255,6 @@ def _parquet_records(path: Path) -> Iterator[tuple[int, dict[str, object] | None
                     yield number, dict(zip(names, values, strict=True))
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise BadSource("the Parquet manifest is damaged") from None
-
-
-def _parquet(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        # No pre-buffering: it would hold a whole row group of raw bytes beside the decoded pages.
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**16)
-    except (pa.ArrowException, OSError):
-        raise BadSource(f"{path}: this is not a readable Parquet file") from None
 
 
 def _delimiter(path: Path) -> str:

@@ -19,6 +19,7 @@ from updp.sources.base import (
     age_of,
     checked_text,
     date_of,
+    open_parquet,
     raw_lines,
     sex_of,
     split_of,
@@ -51,7 +52,7 @@ class Release(Layout):
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)
-        with _open(root / "manifest.parquet") as table:
+        with open_parquet(root / "manifest.parquet") as table:
             if missing := _NEEDED - set(table.schema_arrow.names):
                 raise BadSource(f"{root}: the release's manifest lacks {', '.join(sorted(missing))}")
 
@@ -60,7 +61,7 @@ class Release(Layout):
         if not (root / "manifest.parquet").is_file():
             return False
         try:
-            with _open(root / "manifest.parquet") as table:
+            with open_parquet(root / "manifest.parquet") as table:
                 return "release_id" in table.schema_arrow.names
         except BadSource:
             return False
@@ -68,7 +69,7 @@ class Release(Layout):
     def rows(self) -> Iterator[Study | Refusal]:
         import pyarrow as pa
 
-        with _open(self.root / "manifest.parquet") as table:
+        with open_parquet(self.root / "manifest.parquet") as table:
             columns = [name for name in _COLUMNS if name in table.schema_arrow.names]
             number = 0
             try:
@@ -129,13 +130,3 @@ def _line(path: Path, release_id: str) -> Report:
     except (OSError, BadSource, ValueError, KeyError, TypeError, AttributeError):
         raise Refused(Reason.REPORT_UNREADABLE) from None
     raise Refused(Reason.REPORT_MISSING)
-
-
-def _open(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**16)
-    except (pa.ArrowException, OSError):
-        raise BadSource(f"{path}: this is not a readable Parquet file") from None
