@@ -20,13 +20,13 @@ PICTURES = Path(__file__).parent / "pictures"
 
 _STYLE = """
 body { margin: 0; background: #fff; font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #17202a; }
-.strip { padding: 20px 24px; display: grid; grid-template-columns: 84px 1fr 300px 1.15fr; gap: 14px 20px; }
+.strip { padding: 20px 24px; display: grid; grid-template-columns: 84px 1fr 320px 1.15fr; gap: 14px 20px; }
 .strip { align-items: center; width: 1152px; }
 .strip > b { color: #5d6d7e; font-size: 14px; } .strip > .row { font-size: 17px; color: #14324a; }
 .box { border: 1px solid #dde3e9; border-radius: 8px; padding: 12px 14px; background: #fafbfc; }
-.box { height: 300px; overflow: hidden; box-sizing: border-box; }
+.box { height: 348px; overflow: hidden; box-sizing: border-box; }
 .box.film { padding: 0; background: #000; }
-.box.film img { width: 100%; height: 300px; object-fit: contain; display: block; }
+.box.film img { width: 100%; height: 348px; object-fit: contain; display: block; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 5px 14px; margin: 0; font-size: 14px; }
 dt { color: #5d6d7e; } dd { margin: 0; overflow-wrap: anywhere; }
 dd, pre { font: 13.5px/1.5 "DejaVu Sans Mono", monospace; } pre { white-space: pre-wrap; margin: 0; }
@@ -48,7 +48,7 @@ def main() -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as page:
         page.write(one_identity(args.demo))
         page.flush()
-        shot(args.chromium, Path(page.name), PICTURES / "one-identity.png", 1200, 760)
+        shot(args.chromium, Path(page.name), PICTURES / "one-identity.png", 1200, 900)
 
 
 def one_identity(folder: Path) -> str:
@@ -110,7 +110,7 @@ def shot(chromium: str, page: Path, picture: Path, width: int, height: int) -> N
     with Image.open(picture) as image:
         plain = image.convert("RGB")
     box = ImageChops.difference(plain, Image.new("RGB", plain.size, plain.getpixel((0, plain.height - 1)))).getbbox()
-    plain.crop((0, 0, width, min(height, (box or (0, 0, 0, height))[3] + 8))).quantize(160).save(picture, optimize=True)
+    plain.crop((0, 0, width, min(height, (box or (0, 0, 0, height))[3] + 8))).quantize(256, kmeans=1).save(picture, optimize=True)
 
 
 if __name__ == "__main__":
