@@ -5,7 +5,8 @@
 
 Memory is the peak resident set of a fresh process that iterates the manifest, and how much of it iterating added to
 what imports and opening had taken. Time is ours over plain Pillow's (decode, resize, save at the same compression
-level, once with Pillow's own zlib strategy, once with ours) in processor time, film by film in turn, so that a busy machine weighs on both alike; the median of several rounds.
+level, once with Pillow's own zlib strategy, once with ours) in processor time, film by film in turn, so that a busy
+machine weighs on all alike; the median of several rounds.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def test_iu_xray_entries_are_the_same_wherever_the_window_ends(tmp_path, monkeyp
 @pytest.mark.parametrize("text", ["", "[]", f'"{CANARY}"', '{"train": {}}', '{"train": [{]}', "\ufeff{oh}"])
 def test_iu_xray_with_a_broken_annotation_file_is_no_source(tmp_path, text):
     (tmp_path / "annotation.json").write_text(text, "utf-8")
-    with pytest.raises(BadSource, match=r"annotation\.json: the file is not an annotation file, or is damaged"):
+    with pytest.raises(BadSource, match=r"annotation\.json is no annotation file, or is damaged"):
         open_source(tmp_path)
 
 

@@ -227,6 +227,15 @@ def test_a_broken_manifest_is_told_without_its_content(tmp_path, name, data, mes
     assert CANARY not in str(error.value)
 
 
+def test_a_broken_table_with_a_name_in_its_file_name_is_told_without_it(tmp_path):
+    write(tmp_path, "csv", ROW).rename(tmp_path / f"{CANARY}.csv")
+    source = open_source(tmp_path)
+    (tmp_path / f"{CANARY}.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadSource) as error:
+        list(source)
+    assert CANARY not in str(error.value)
+
+
 def test_two_manifests_in_one_folder_are_told(tmp_path):
     write(tmp_path, "csv", ROW)
     write(tmp_path, "jsonl", ROW)

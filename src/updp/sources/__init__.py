@@ -87,6 +87,10 @@ def open_source(
         layout = found[0]
     elif layout not in found:
         raise BadSource(f"{path}: this folder does not hold the layout {layout}. See docs/how-to/sources")
-    return LAYOUTS[layout].load()(
-        root, frontal_only=frontal_only, limit=limit, max_pixels=max_pixels, min_side=min_side
-    )
+    try:
+        return LAYOUTS[layout].load()(
+            root, frontal_only=frontal_only, limit=limit, max_pixels=max_pixels, min_side=min_side
+        )
+    except BadSource as error:
+        # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.
+        raise BadSource(f"{path}: {error}") from None

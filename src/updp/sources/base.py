@@ -301,7 +301,7 @@ def open_parquet(path: Path) -> Any:
         # No pre-buffering: it would hold a whole row group of raw bytes beside the decoded pages.
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=2**16)
     except (pa.ArrowException, OSError):
-        raise BadSource(f"{path}: this is not a readable Parquet file") from None
+        raise BadSource("this is not a readable Parquet file") from None
     finally:
         pa.set_memory_pool(pool)
 

@@ -48,11 +48,11 @@ class ChestXray14(Layout):
         super().__init__(root, **options)
         tables = _tables(root)
         if len(tables) != 1:
-            raise BadSource(f"{root}: there must be exactly one Data_Entry_2017*.csv, not {len(tables)}")
+            raise BadSource(f"there must be exactly one Data_Entry_2017*.csv, not {len(tables)}")
         self.table = tables[0]
         header = next(read_table(self.table), (0, None))[1] or []
         if tuple(name.strip().lower() for name in header[: len(_HEADER)]) != _HEADER:
-            raise BadSource(f"{self.table}: the header is not that of ChestX-ray14")
+            raise BadSource("the header is not that of ChestX-ray14")
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

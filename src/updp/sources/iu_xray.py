@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -104,16 +104,16 @@ def entries(path: Path) -> Iterator[tuple[str, Any]]:
     try:
         # Bytes that are not UTF-8 come out as lone surrogates and are refused with their entry.
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-            yield from _Stream(file.read, path).entries()
+            yield from _Stream(file.read).entries()
     except OSError:
-        raise BadSource(f"{path}: the file cannot be read") from None
+        raise BadSource("annotation.json cannot be read") from None
 
 
 class _Stream:
     """A window on a JSON text that moves forward value by value."""
 
-    def __init__(self, read: Any, path: Path) -> None:
-        self.read, self.path = read, path
+    def __init__(self, read: Callable[[int], str]) -> None:
+        self.read = read
         self.text, self.at = "", 0
         self.decoder = json.JSONDecoder()
 
@@ -123,7 +123,7 @@ class _Stream:
         return bool(chunk)
 
     def broken(self) -> BadSource:
-        return BadSource(f"{self.path}: the file is not an annotation file, or is damaged")
+        return BadSource("annotation.json is no annotation file, or is damaged")
 
     def next(self, expected: str) -> str:
         """Step over white space and one of the ``expected`` characters."""

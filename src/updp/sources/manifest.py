@@ -68,7 +68,7 @@ class Manifest(Layout):
         missing = [name for name in ("patient_id", "image") if not set(COLUMNS[name]) & columns]
         if missing:
             wanted = "; ".join(" or ".join(COLUMNS[name]) for name in missing)
-            raise BadSource(f"{self.table}: the manifest lacks a column: {wanted}")
+            raise BadSource(f"the manifest lacks a column: {wanted}")
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -144,9 +144,9 @@ def _tables(root: Path) -> list[Path]:
 def _table(root: Path) -> Path:
     tables = _tables(root)
     if not tables:
-        raise BadSource(f"{root}: no manifest was found; it is a {', '.join(SUFFIXES)} file")
+        raise BadSource(f"no manifest was found; it is a {', '.join(SUFFIXES)} file")
     if len(tables) > 1:
-        raise BadSource(f"{root}: {len(tables)} manifests in one folder; give the path of one of them instead")
+        raise BadSource(f"{len(tables)} manifests in one folder; give the path of one of them instead")
     return tables[0]
 
 
@@ -178,7 +178,7 @@ def _columns(path: Path, *, known: bool = True) -> set[str]:
     else:
         header = next(read_table(path, _delimiter(path)), (0, None))[1]
         if header is None:
-            raise BadSource(f"{path}: the manifest has no header line")
+            raise BadSource("the manifest has no header line")
         names = header
     found = {name.strip().lower() for name in names}
     return found & _KNOWN if known else found
@@ -195,7 +195,7 @@ def _keys(path: Path) -> list[str]:
             if number + 1 == _LOOK:
                 break
     if not names:
-        raise BadSource(f"{path}: no JSON object in the first lines of the manifest")
+        raise BadSource("no JSON object in the first lines of the manifest")
     return list(names)
 
 

@@ -42,11 +42,11 @@ class MimicCXR(Layout):
         super().__init__(root, **options)
         table = _table(root, "metadata")
         if table is None:
-            raise BadSource(f"{root}: no mimic-cxr-2*-metadata.csv or .csv.gz")
+            raise BadSource("no mimic-cxr-2*-metadata.csv or .csv.gz")
         self.table = table
         header = _header(table)
         if not {"dicom_id", "subject_id", "study_id"} <= set(header):
-            raise BadSource(f"{table}: the header is not that of the MIMIC-CXR metadata")
+            raise BadSource("the header is not that of the MIMIC-CXR metadata")
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

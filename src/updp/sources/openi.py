@@ -76,7 +76,7 @@ class OpenI(Layout):
                 if number == 0:
                     header = [title.strip().lower() for title in row or []]
                     if not {"filename", "projection"} <= set(header):
-                        raise BadSource(f"{table}: the table of projections has no columns filename and projection")
+                        raise BadSource("the table of projections has no columns filename and projection")
                 elif row and len(row) == len(header):
                     values = dict(zip(header, row, strict=True))
                     if values["projection"].strip().lower() == "lateral":

@@ -54,7 +54,7 @@ class Release(Layout):
         super().__init__(root, **options)
         with open_parquet(root / "manifest.parquet") as table:
             if missing := _NEEDED - set(table.schema_arrow.names):
-                raise BadSource(f"{root}: the release's manifest lacks {', '.join(sorted(missing))}")
+                raise BadSource(f"the release's manifest lacks {', '.join(sorted(missing))}")
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
@@ -81,7 +81,7 @@ class Release(Layout):
                         except Refused as refused:
                             yield Refusal(str(row["release_id"] or f"row {number}"), refused.reason)
             except (pa.ArrowException, OSError, UnicodeDecodeError):
-                raise BadSource(f"{self.root}: the release's manifest is damaged") from None
+                raise BadSource("the release's manifest is damaged") from None
 
     def _study(self, row: Mapping[str, Any]) -> Study:
         film_id, study_id, patient_id = (str(row[name] or "") for name in ("release_id", "study", "patient"))
