@@ -319,6 +319,16 @@ class _Examination:
     rng: np.random.Generator
     seed: int
 
+    accession: str = field(init=False)
+    time: dt.time = field(init=False)
+    doctor: tuple[str, str] = field(init=False)
+    reader: tuple[str, str] = field(init=False)
+    technologist: tuple[str, str] = field(init=False)
+    phone: str = field(init=False)
+    device: tuple[str, str, str, str] = field(init=False)
+    folder: str = field(init=False)
+    study_uid: str = field(init=False)
+
     def __post_init__(self) -> None:
         draw = self.rng
         self.accession = f"A{draw.integers(10**7, 10**8)}"
@@ -330,16 +340,6 @@ class _Examination:
         self.device = self.house.devices[int(draw.integers(len(self.house.devices)))]
         self.folder = self._folder()
         self.study_uid = self._uid("study")
-
-    accession: str = field(init=False)
-    time: dt.time = field(init=False)
-    doctor: tuple[str, str] = field(init=False)
-    reader: tuple[str, str] = field(init=False)
-    technologist: tuple[str, str] = field(init=False)
-    phone: str = field(init=False)
-    device: tuple[str, str, str, str] = field(init=False)
-    folder: str = field(init=False)
-    study_uid: str = field(init=False)
 
     def _folder(self) -> str:
         # Exports name folders after the record number, and often enough after the patient.
@@ -511,8 +511,7 @@ class _Examination:
 
         ds = self._header(_SR, "report")
         ds.Modality = "SR"
-        for name in ("ImageType",):
-            del ds[name]
+        del ds.ImageType
         ds.CompletionFlag, ds.VerificationFlag = "COMPLETE", "VERIFIED"
         verifier = Dataset()
         verifier.VerifyingObserverName = f"{self.reader[1]}^{self.reader[0]}"
@@ -803,8 +802,6 @@ def _break(out: Path, house: House, people: list[Person], ledger: Ledger, seed: 
     def visit(patient: int, number: int, fault: Reason | None) -> list[Path]:
         rng = _rng(seed, "fault", patient, number)
         film = next(iter(_drawn(rng).examinations))[:1]
-        if film[0].view == "LATERAL":
-            raise AssertionError("the first film of a visit is frontal")
         exam = _Examination(house, people[patient], patient, number, _EPOCH, None, film, rng, seed)
         return exam.write(out, ledger, fault=fault)
 
