@@ -327,7 +327,6 @@ def _tally(tallies: Counter[str], study: Study) -> None:
         tallies[f"phi/{category}"] += count
     for name in ("boxes", "boxes_painted", "labels_dropped"):
         tallies[name] += study.notes.get(name, 0)
-    tallies["reports"] += study.report is not None
     retention = study.notes.get("retention")
     if retention is not None:
         for when, counts in (("before", retention.before), ("after", retention.after)):

@@ -70,6 +70,7 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
                     (build / film["row"]["file_name"]).unlink(missing_ok=True)
                     kept_back.append({"ref": film["ref"], "station": "assembly", "reason": Reason.FILM_SHARED.value})
                 else:
+                    tallies["reports"] += film["report"] is not None
                     sorter.add(film["row"]["shard"], film)
             for entry in kept_back:
                 reasons[entry["reason"]] += 1
