@@ -122,11 +122,12 @@ class TextScreen:
 
     def _screen(self, reader: Reader, pixels: NDArray[np.float32], seeds: _Seeds) -> ScreenedFilm:
         painted: dict[Rect, Box] = {}
+        kept: list[Box] = []
         film = pixels
         for turn in range(ROUNDS + 1):
             lines = reader.read(film, thorough=turn > 0)
             boxes = [box for line in lines for box in self._judge(film, line, seeds)]
-            kept = [box for box in boxes if not box.painted]
+            kept += [box for box in boxes if not box.painted and not any(_meet(box, old) for old in kept)]
             doomed = {(box.x, box.y, box.w, box.h): box for box in boxes if box.painted}
             if not doomed:
                 return ScreenedFilm(film, (*painted.values(), *kept))
@@ -164,6 +165,10 @@ class TextScreen:
         plain = word.strip(".,:;()[]<>*-_|/'\"").lower()
         parts = [part for part in re.split(r"[/+]", plain) if part]
         return bool(parts) and all(part in self.keep for part in parts)
+
+
+def _meet(a: Box, b: Box) -> bool:
+    return a.x < b.x + b.w and b.x < a.x + a.w and a.y < b.y + b.h and b.y < a.y + a.h
 
 
 def _is_text(line: Line) -> bool:
@@ -281,7 +286,7 @@ class RapidReader:
         quick = int(min(max(self.SHARE * longest, self.LEAST), self.MOST))
         places = self._find(pixels, quick, flat=True)
         if thorough:
-            full = int(min(max(longest, 1024), 2048))
+            full = int(min(max(longest, 768), 2048))
             places += self._find(pixels, full, flat=True) + self._find(pixels, full, flat=False)
         return self._recognise(pixels, _distinct(places))
 

@@ -9,13 +9,17 @@ patient has the same identity in header, film and report.
 
 from __future__ import annotations
 
+import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from pydicom.charset import convert_encodings, decode_bytes, python_encoding
+from pydicom.config import disable_value_validation
 from pydicom.datadict import dictionary_VR, keyword_for_tag
 from pydicom.dataelem import DataElement, RawDataElement
 from pydicom.dataset import Dataset, FileMetaDataset
@@ -43,7 +47,8 @@ _PIXELS = frozenset((0x7FE00008, 0x7FE00009, 0x7FE00010))
 _PIXEL_INDEX = frozenset((0x7FE00001, 0x7FE00002, 0x7FE00003))
 
 _CHARSET, _SOP_CLASS, _SOP_INSTANCE = 0x00080005, 0x00080016, 0x00080018
-_PATIENT_NAME, _PATIENT_ID, _AGE = 0x00100010, 0x00100020, 0x00101010
+_PATIENT_NAME, _PATIENT_ID = 0x00100010, 0x00100020
+_SCHEME, _CODE_MEANING = 0x00080102, 0x00080104
 _REMOVED_FLAG, _METHOD_TEXT, _METHOD_CODES = 0x00120062, 0x00120063, 0x00120064
 _ROWS, _BURNED_IN, _DATES_MODIFIED = 0x00280010, 0x00280301, 0x00280303
 #: Written anew at the end, whatever the source said.
@@ -124,7 +129,8 @@ class HeaderCleaner:
         if _is_directory(dataset):
             raise Refused(Reason.DICOM_DIRECTORY)
         try:
-            return _Walk(self, dataset, patient_id).run(pixels_checked)
+            with _quiet():
+                return _Walk(self, dataset, patient_id).run(pixels_checked)
         except Refused:
             raise
         except Exception:
@@ -458,9 +464,15 @@ class _Place:
             return self._fallback(element, rule)
         return self.make(element.tag, rule.vr, cleaned if len(cleaned) > 1 else cleaned[0])
 
+    def _standard_code(self) -> bool:
+        """Whether the code this item holds is somebody else's than the hospital's: its meaning then is fixed text."""
+        return _first(self.dataset, _SCHEME).strip() in coding_schemes()
+
     def _keep(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
         """An element that may stay, if its value is what its VR promises and names nobody."""
         vr = rule.vr
+        if int(element.tag) == _CODE_MEANING and not self.dummy and not self._standard_code():
+            return self._text(element, _Rule("C", vr, rule.kind, "D"), raw)
         if vr in _TEXT or vr == "PN":
             text = self._string(element, raw)
             if self.dummy or text is None or text in self.walk.known:
@@ -530,7 +542,8 @@ def identifiers(dataset: Dataset) -> list[str]:
     Longest first, without repetition. Seeds the report detector and the text screen; an element that cannot be decoded
     adds nothing.
     """
-    return _own(dataset, deep=True)
+    with _quiet():
+        return _own(dataset, deep=True)
 
 
 def _own(dataset: Dataset, *, deep: bool) -> list[str]:
@@ -571,7 +584,7 @@ def _identifying_tags() -> dict[int, tuple[str, str]]:
 
 def _identifying(dataset: Dataset, deep: bool) -> Iterator[tuple[str, str, list[str]]]:
     wanted = _identifying_tags()
-    for tag in dataset.keys():
+    for tag in tuple(dataset.keys()):
         if not deep and tag not in wanted:
             continue
         element: Element = dataset.get_item(tag)
@@ -635,6 +648,13 @@ def _date_forms(text: str) -> Iterator[str]:
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1)
+def coding_schemes() -> frozenset[str]:
+    """Designators of coding schemes that are published, not made by a hospital (PS3.16 section 8)."""
+    lines = tables.read_text("coding_schemes.txt").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
 def options(policy: HeaderPolicy) -> tuple[str, ...]:
     """The options of the profile this policy turns on, by the names of ``cid7050.json``."""
     chosen = {
@@ -648,6 +668,20 @@ def options(policy: HeaderPolicy) -> tuple[str, ...]:
         "institution": policy.retain_institution,
     }
     return tuple(name for name, on in chosen.items() if on)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep pydicom from quoting values: what it finds wrong with a name it would show on the console."""
+    logger = logging.getLogger("pydicom")
+    was = logger.disabled
+    logger.disabled = True
+    try:
+        with warnings.catch_warnings(), disable_value_validation():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = was
 
 
 def _surrogates(key: Key) -> Person:

@@ -68,19 +68,21 @@ def clean_descriptor(text: str, detector: Detector | None, known: Known) -> str:
     safe = descriptor_words()
     spans = _covered(text, detector, known)
     kept: list[str] = []
+    out, end = "", -1
     for token in _WORD.finditer(text):
         word = token.group()
         if any(start < token.end() and token.start() < end for start, end in spans):
             continue
         parts = re.split(r"[-'’]", word.lower())
         if word in _JOINING:
-            if kept and kept[-1] not in _JOINING:
-                kept.append(word)
-        elif all(part in safe or (part.isascii() and part.isdigit() and len(part) <= 2) for part in parts):
+            stays = bool(kept) and kept[-1] not in _JOINING
+        else:
+            stays = all(part in safe or (part.isascii() and part.isdigit() and len(part) <= 2) for part in parts)
+        if stays:
             kept.append(word)
-    while kept and kept[-1] in _JOINING - {")"}:
-        kept.pop()
-    return " ".join(kept)
+            out += word if token.start() == end else f" {word}"
+            end = token.end()
+    return out.strip().rstrip("".join(_JOINING - {")"}) + " ")
 
 
 def clean_narrative(text: str, detector: Detector | None, known: Known) -> str:

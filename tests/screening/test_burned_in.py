@@ -1,0 +1,244 @@
+"""The text screen: what it keeps, paints and refuses; a few films go through the real OCR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from updp.policy import BurnedInPolicy
+from updp.quarantine import Reason, Refused
+from updp.screening import burned_in
+from updp.screening.burned_in import Line, TextScreen, flatten, kept_words
+
+FILM = np.full((200, 300), 0.3, dtype=np.float32)
+
+
+class Told:
+    """A reader that reads what it is told, once for each look at the film."""
+
+    def __init__(self, *looks: list[Line]) -> None:
+        self.looks = list(looks)
+        self.thorough: list[bool] = []
+
+    def read(self, pixels, *, thorough):
+        self.thorough.append(thorough)
+        return self.looks.pop(0) if self.looks else []
+
+
+def line(text: str, score: float = 0.95, rect=(20, 20, 120, 16), upright: int = 0) -> Line:
+    return Line(rect, text, score, upright)
+
+
+def screen(*looks, known=(), flag=None, film=FILM, **policy):
+    return TextScreen(BurnedInPolicy(**policy), Told(*looks)).screen(film, known=known, burned_in_flag=flag)
+
+
+# -- policy ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", [None, "", "YES", "maybe"])
+def test_header_mode_believes_no_flag_but_no(flag):
+    with pytest.raises(Refused) as caught:
+        screen(mode="header", flag=flag)
+    assert caught.value.reason is Reason.BURNED_IN_UNCHECKED
+    assert screen(mode="header", flag="NO").boxes == ()
+
+
+def test_off_lets_every_film_pass_unread():
+    told = Told([line("QUIBBLESWORTH")])
+    result = TextScreen(BurnedInPolicy(mode="off"), told).screen(FILM)
+    assert result.pixels is FILM
+    assert told.thorough == []
+
+
+@pytest.mark.parametrize("missing", ["rapidocr", "onnxruntime", "cv2"])
+def test_without_ocr_a_film_leaves_only_if_its_header_rules_text_out(monkeypatch, missing):
+    found = burned_in.importlib.util.find_spec
+    monkeypatch.setattr(burned_in.importlib.util, "find_spec", lambda name: None if name == missing else found(name))
+    burned_in._rapidocr.cache_clear()
+    try:
+        text_screen = TextScreen(BurnedInPolicy())
+        with pytest.raises(Refused) as caught:
+            text_screen.screen(FILM, burned_in_flag="YES")
+        assert caught.value.reason is Reason.BURNED_IN_UNCHECKED
+        assert text_screen.screen(FILM, burned_in_flag="NO").pixels is FILM
+    finally:
+        burned_in._rapidocr.cache_clear()
+
+
+def test_colour_films_and_films_that_are_no_numbers_are_refused():
+    with pytest.raises(Refused) as caught:
+        screen(film=np.zeros((8, 8, 3), dtype=np.float32))
+    assert caught.value.reason is Reason.IMAGE_NOT_GREY
+    with pytest.raises(Refused) as caught:
+        screen(film=np.full((8, 8), np.nan, dtype=np.float32))
+    assert caught.value.reason is Reason.IMAGE_UNREADABLE
+
+
+# -- what stays and what goes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["L", "R", "PA", "AP", "PORTABLE", "ERECT", "SUPINE", "AP PORTABLE", "L.", "AP/PA", "semi-erect"]
+)
+def test_markers_and_acquisition_words_stay(text):
+    result = screen([line(text)])
+    assert result.pixels is FILM
+    assert [(box.why, box.painted) for box in result.boxes] == [("rule", False)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["QUIBBLESWORTH", "MRN 77419", "14:32", "10:32:07", "2019-03-14", "St Quibble", "JQ 3", "山田太郎様", "12345"],
+)
+def test_everything_else_is_painted(text):
+    result = screen([line(text)])
+    assert [(box.why, box.painted) for box in result.boxes] == [("ocr", True)]
+    assert not np.array_equal(result.pixels, FILM) or result.pixels is not FILM
+
+
+def test_a_marker_beside_a_time_keeps_its_place():
+    result = screen([line("L 14:32")])
+    kept, painted = sorted(result.boxes, key=lambda box: box.painted)
+    assert (kept.painted, painted.painted) == (False, True)
+    assert kept.x == 20
+    assert painted.x > kept.x + kept.w - 6
+    assert painted.x + painted.w >= 140
+
+
+@pytest.mark.parametrize(("upright", "first"), [(0, "left"), (1, "top"), (2, "right"), (3, "bottom")])
+def test_parts_of_a_turned_line_are_found_in_its_own_direction(upright, first):
+    tall = upright in (1, 3)
+    rect = (20, 20, 16, 120) if tall else (20, 20, 120, 16)
+    result = screen([line("L 14:32:07", rect=rect, upright=upright)])
+    kept = next(box for box in result.boxes if not box.painted)
+    near = {
+        "left": kept.x == 20,
+        "right": kept.x + kept.w == 140,
+        "top": kept.y == 20,
+        "bottom": kept.y + kept.h == 140,
+    }
+    assert near[first]
+
+
+def test_words_of_the_policy_stay_too():
+    assert screen([line("TROLLEY")], keep=("Trolley",)).boxes[0].painted is False
+    assert "trolley" not in kept_words(BurnedInPolicy())
+
+
+def test_a_faint_reading_counts_if_the_header_names_it():
+    blurred = line("QUIBBLESW0RTH", score=0.3)
+    assert screen([blurred]).boxes == ()
+    assert screen([blurred], known=["Quibblesworth"]).boxes[0].why == "header-seed"
+
+
+def test_a_short_name_is_known_from_the_header():
+    marker = line("LEE", score=0.6, rect=(20, 20, 30, 24))
+    assert screen([marker]).boxes == ()
+    assert screen([marker], known=["Lee"]).boxes[0].painted
+
+
+@pytest.mark.parametrize(
+    "misread",
+    [
+        line("570", 0.95, (912, 0, 111, 190), 3),  # a lead marker on its side
+        line("CEE", 0.76, (494, 160, 102, 214), 3),  # vertebrae
+        line("Q", 0.58, (0, 0, 214, 222), 1),  # a prosthesis
+        line("DLUL", 0.47, (939, 0, 84, 137), 3),
+        line("?!", 0.99),
+    ],
+)
+def test_what_is_no_typed_word_is_left_alone(misread):
+    film = np.full((1024, 1024), 0.3, dtype=np.float32)
+    assert screen([misread], film=film).boxes == ()
+
+
+def test_boxes_never_hold_the_text():
+    result = screen([line("QUIBBLESWORTH")])
+    assert "QUIBBLESWORTH" not in repr(result.boxes)
+
+
+# -- reading again --------------------------------------------------------------------------------------------------
+
+
+def test_a_painted_film_is_read_again_more_thoroughly():
+    told = Told([line("QUIBBLESWORTH")], [line("SMALLPRINT", rect=(20, 80, 90, 12))])
+    result = TextScreen(BurnedInPolicy(), told).screen(FILM)
+    assert told.thorough == [False, True, True]
+    assert sum(box.painted for box in result.boxes) == 2
+
+
+def test_text_that_will_not_go_keeps_the_film_back():
+    stubborn = [line("QUIBBLESWORTH")]
+    with pytest.raises(Refused) as caught:
+        screen(*[stubborn] * 10)
+    assert caught.value.reason is Reason.BURNED_IN_RESIDUAL
+    assert "QUIBBLES" not in str(caught.value)
+
+
+def test_a_film_without_text_is_read_once_and_not_copied():
+    told = Told([])
+    assert TextScreen(BurnedInPolicy(), told).screen(FILM).pixels is FILM
+    assert told.thorough == [False]
+
+
+# -- with the OCR itself --------------------------------------------------------------------------------------------
+
+
+def lungs(side: int = 512) -> np.ndarray:
+    y, x = np.mgrid[0:side, 0:side].astype(np.float32) / side
+    film = 0.75 - 0.5 * sum(np.exp(-(((x - c) / 0.16) ** 2 + ((y - 0.5) / 0.3) ** 2)) for c in (0.3, 0.7))
+    return np.clip(film + np.random.default_rng(5).normal(0, 0.008, film.shape), 0, 1).astype(np.float32)
+
+
+def write(film: np.ndarray, text: str, at: tuple[int, int], size: int, contrast: float = 0.6, turn: int = 0) -> None:
+    import matplotlib
+
+    face = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), size)
+    left, top, right, bottom = (int(v) for v in face.getbbox(text))
+    sheet = Image.new("L", (right - left + 4, bottom - top + 4))
+    ImageDraw.Draw(sheet).text((2 - left, 2 - top), text, fill=255, font=face)
+    ink = np.rot90(np.asarray(sheet, dtype=np.float32) / 255, turn)
+    x, y = at
+    under = film[y : y + ink.shape[0], x : x + ink.shape[1]]
+    sign = 1 if under.mean() < 0.6 else -1
+    under += sign * contrast * ink
+    np.clip(film, 0, 1, out=film)
+
+
+@pytest.fixture(scope="module")
+def reader():
+    pytest.importorskip("rapidocr")
+    return burned_in.RapidReader()
+
+
+@pytest.mark.parametrize(("size", "contrast", "turn"), [(14, 0.5, 0), (24, 0.12, 0), (22, 0.5, 1)])
+def test_a_name_is_gone_and_the_marker_stays(reader, size, contrast, turn):
+    film = lungs()
+    write(film, "L", (470, 20), 34)
+    write(film, "QUIBBLESWORTH Z", (100, 240) if not turn else (240, 100), size, contrast, turn)
+    result = TextScreen(BurnedInPolicy(), reader).screen(film, known=["Quibblesworth"])
+    assert any(box.painted and box.why == "header-seed" for box in result.boxes)
+    left = "".join(found.text for found in reader.read(result.pixels, thorough=True)).upper()
+    assert "QUIBBLE" not in left
+    assert np.array_equal(result.pixels[15:60, 465:505], film[15:60, 465:505])
+
+
+def test_a_film_without_text_comes_back_as_it_was(reader):
+    film = lungs()
+    result = TextScreen(BurnedInPolicy(), reader).screen(film)
+    assert result.pixels is film
+    assert not result.boxes
+
+
+def test_flattening_makes_white_on_white_as_clear_as_white_on_black():
+    film = np.full((400, 400), 0.05, dtype=np.float32)
+    film[:, 200:] = 0.9
+    film[100:104, 40:80] += 0.4
+    film[100:104, 300:340] += 0.08
+    flat = flatten(film)
+    dark, bright = flat[101, 60] - flat[150, 60], flat[101, 320] - flat[150, 320]
+    assert bright > 0.4 * dark > 0.1
