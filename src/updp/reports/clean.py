@@ -20,8 +20,8 @@ from updp.reports.categories import HOLE
 from updp.reports.detect import Detector, Span
 from updp.reports.lexicon import vocabulary, whitelist
 from updp.reports.retention import Retention, compare
-from updp.reports.tagger import Tokens
 from updp.reports.view import View, plain
+from updp.reports.words import Tokens
 from updp.study import Report
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from functools import lru_cache
 
 from updp.reports.categories import HOLE
 from updp.reports.gazetteer import Gazetteer
-from updp.reports.lexicon import vocabulary, whitelist, word_class
+from updp.reports.lexicon import blacklist, vocabulary, whitelist, word_class
 from updp.reports.patterns import Found, Patterns
-from updp.reports.tagger import MEDICAL, Tagger, Tokens, Words, features
+from updp.reports.tagger import MEDICAL, Tagger, Words, features, kept_features
 from updp.reports.view import plain
+from updp.reports.words import Tokens, collapse
 
 #: A word the tagger doubts to be plain by more than this is taken for what it most likely is.
 NAME_THRESHOLD = 0.3
@@ -58,10 +59,14 @@ class Detector:
         allow = tuple(extra_allow)
         self._patterns = Patterns()
         self._gazetteer = Gazetteer(extra_block, allow)
-        self._words = Words()
+        self._words = Words(kept_features())
         self._tagger = Tagger()
         groups = whitelist()
         self._eponyms = frozenset(t for t in groups["eponyms"] if " " not in t and "-" not in t)
+        black = blacklist()
+        self._headings = frozenset(
+            t for g, terms in black.items() if g not in ("dates", "demographics") for t in terms if " " not in t
+        )
         self._white = frozenset(
             t for g, terms in groups.items() if g != "eponyms" for t in terms if " " not in t
         ) | frozenset(t.lower() for t in allow)
@@ -82,15 +87,16 @@ class Detector:
         lower = text.lower()
         if len(lower) != len(text):  # a letter whose small form is longer would move every place behind it
             lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-        patterns = list(self._patterns.find(text))
-        listed, protected = self._gazetteer.find(text, lower)
         tokens = Tokens(text)
+        patterns = self._patterns.find(text, tokens, lower)
+        listed, protected = self._gazetteer.find(text, lower)
         shield = self._shield(tokens, protected)
-        windows = self._words.suspicious(tokens)
+        if patterns:
+            tokens = collapse(tokens, patterns)
         tagged: list[Found] = []
-        for first, last in windows:
+        for first, last in self._words.suspicious(tokens):
             tagged += self._tag(text, tokens, first, last, shield)
-            tagged += self._named(tokens, first, last, shield)
+            tagged += self._named(text, tokens, first, last, shield)
         if tagged:
             tagged += self._again(text, tokens, tagged, shield)
         if not text.isascii():
@@ -115,7 +121,7 @@ class Detector:
         words = tokens.words
         for i, label in enumerate(labels):
             word = words[first + i]
-            if label == "O" and len(word) > 2 and word[0].isalpha() and self._words.look(word)[5] == 2:
+            if label == "O" and len(word) > 3 and word[0].isalpha() and self._words.look(word)[5] == 2:
                 doubt = 1.0 - self._tagger.certainty("O", i)
                 if doubt > NAME_THRESHOLD:
                     best = max(_OPENINGS, key=lambda name: self._tagger.certainty(name, i))
@@ -164,17 +170,7 @@ class Detector:
     def _other(
         self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
     ) -> list[Found]:
-        while b > a and not tokens.words[b - 1][-1].isalnum() and tokens.words[b - 1] != ")":
-            b -= 1
-        while a < b and not tokens.words[a][0].isalnum() and tokens.words[a] not in "(+#":
-            a += 1
-        edge = self._gazetteer.generic_heads if kind == "INST" else frozenset()
-        while a < b and self._plain_word(tokens.words[a], kind) and tokens.words[a].lower() not in edge:
-            a += 1
-        while b > a and self._plain_word(tokens.words[b - 1], kind) and tokens.words[b - 1].lower() not in _INSTITUTION:
-            b -= 1
-        while b > a and not tokens.words[b - 1][-1].isalnum() and tokens.words[b - 1] != ")":
-            b -= 1
+        a, b = self._edges(tokens, a, b, kind)
         if a >= b:
             return []
         start, end = tokens.starts[a], tokens.ends[b - 1]
@@ -240,6 +236,25 @@ class Detector:
             return []
         return [Found(start, end, category, score, "tagger")] if category else []
 
+    def _edges(self, tokens: Tokens, a: int, b: int, kind: str) -> tuple[int, int]:
+        """A tagged span without signs and plain words at its edges."""
+        words = tokens.words
+        heads = self._gazetteer.generic_heads if kind == "INST" else frozenset()
+        tails = _INSTITUTION if kind == "INST" else frozenset()
+        while a < b:
+            word = words[a]
+            if not (word[0].isalnum() or word in "(+#") or (self._plain_word(word, kind) and word.lower() not in heads):
+                a += 1
+            else:
+                break
+        while b > a:
+            word = words[b - 1]
+            if not (word[-1].isalnum() or word == ")") or (self._plain_word(word, kind) and word.lower() not in tails):
+                b -= 1
+            else:
+                break
+        return a, b
+
     def _plain_word(self, word: str, kind: str) -> bool:
         """Whether a word at the edge of a tagged span says nothing by itself."""
         if not word[0].isalpha():
@@ -248,7 +263,8 @@ class Detector:
         if kind == "DATE" and _MONTH_OR_DAY.search(word):
             return False
         if kind in ("ID", "CONTACT", "AGE"):
-            return lower in self._words.vocabulary and not (kind == "ID" and len(word) < 4 and word.isupper())
+            known = lower in self._words.vocabulary or lower in self._words.black
+            return known and not (kind == "ID" and len(word) < 4 and word.isupper())
         if lower in _NEVER or lower in _TITLES:
             return True
         return word.islower() and self._words.vocabulary.get(lower, "0") > "1" and lower not in self._words.place_words
@@ -275,7 +291,7 @@ class Detector:
             return lower not in self._white or strength >= 2
         return strength >= 2 and (lower not in self._white or strength == 3 or not capital)
 
-    def _named(self, tokens: Tokens, first: int, last: int, shield: frozenset[int]) -> list[Found]:
+    def _named(self, text: str, tokens: Tokens, first: int, last: int, shield: frozenset[int]) -> list[Found]:
         """Names that a title, a credential or a header field announces."""
         out: list[Found] = []
         words = tokens.words
@@ -319,7 +335,11 @@ class Detector:
                     j += 1
                 end = self._run(tokens, j, 5, comma=True)
                 if end > j and not self._all_words(tokens, j, end):
-                    out.append(self._found(tokens, j, end, 0.95, f"field {words[i - 1].lower()}"))
+                    found = self._found(tokens, j, end, 0.95, f"field {words[i - 1].lower()}")
+                    tail = re.compile(r"[._-]?\w*\d+\b").match(text, found.end)
+                    if tail and tail.end() > found.end and end == j + 1:  # "Transcriptionist: jsmith23"
+                        found = Found(found.start, tail.end(), "username", 0.9, found.why)
+                    out.append(found)
         return out
 
     def _title_here(self, tokens: Tokens, i: int) -> bool:
@@ -331,10 +351,10 @@ class Detector:
         if not following or not following[0][0].isalpha():
             return False
         if word in ("MR", "MS", "DR"):
-            name = self._words.names.get(following[0].lower(), "00U")
-            return self._nameable(following[0]) and (
-                following[0].lower() not in self._words.vocabulary or max(name[0], name[1]) >= "2"
-            )
+            lower = following[0].lower()
+            strength = max(self._words.names.get(lower, "00U")[:2])
+            plain = self._words.vocabulary.get(lower, "0") > "0" or lower in self._white
+            return self._nameable(following[0]) and (not plain or strength == "3")
         return True
 
     def _words_are_names(self, tokens: Tokens, i: int) -> bool:
@@ -510,6 +530,14 @@ class Detector:
                 and self._unknown_name(words[b + 1])
             ):
                 b += 2
+            elif (
+                after == ","
+                and b + 1 < n
+                and tokens.starts[b + 1] - tokens.ends[b] <= 1
+                and words[b + 1][0].isupper()
+                and self._unknown_name(words[b + 1])
+            ):
+                b += 2  # "Smith, John"
             else:
                 break
         return a, b
@@ -576,7 +604,9 @@ class Detector:
 
         def edge(word: str) -> bool:
             lower = word.lower()
-            if not word[0].isalpha() or lower in _TITLES or lower in _NEVER or (lower in self._words.black and not self._is_name(lower)):
+            if len(word) == 1 and word.isupper():  # an initial
+                return False
+            if not word[0].isalpha() or lower in _TITLES or lower in _NEVER or (lower in self._headings and not self._is_name(lower)):
                 return True
             return capital and word.islower() and self._words.vocabulary.get(lower, "0") > "0" and lower not in _PARTICLES
 
@@ -613,7 +643,7 @@ class Detector:
 
     def _again(self, text: str, tokens: Tokens, tagged: list[Found], shield: frozenset[int]) -> list[Found]:
         """A name once found is found everywhere else in the same report."""
-        certain: set[str] = set()
+        certain: dict[str, int] = {}
         taken: set[int] = set()
         for f in tagged:
             if f.category not in ("name", "staff"):
@@ -628,8 +658,11 @@ class Detector:
                     and self._words.vocabulary.get(lower, "0") < "2"
                     and lower not in _NEVER
                 ):
-                    certain.add(lower)
+                    certain[lower] = certain.get(lower, 0) + 1
         if not certain:
+            return []
+        whole = text.lower()
+        if not any(whole.count(name) > once for name, once in certain.items()):
             return []
         out = []
         for i, word in enumerate(tokens.words):
@@ -722,47 +755,51 @@ _RANK = {
 }
 
 
+def _precedence(f: Found) -> tuple[bool, float, int, int]:
+    """Holes first, then by score; between rule and tagger of equal score the rule; then the more specific kind."""
+    return f.category != HOLE, 0.15 * (f.why == "tagger") - int(f.score * 10) / 10, _RANK[f.category], f.start - f.end
+
+
 def _merge(text: str, ruled: list[Found], tagged: list[Found]) -> list[Found]:
     """One list without overlaps: holes first, then what a rule is sure of, then the tagger."""
     found = [*ruled, *tagged]
     if not found:
         return []
-    order = sorted(
-        found,
-        key=lambda f: (
-            f.category != HOLE,
-            -round(f.score, 1) if f.why != "tagger" else -round(f.score, 1) + 0.15,
-            _RANK[f.category],
-            -(f.end - f.start),
-        ),
-    )
+    best: dict[tuple[int, int, str], Found] = {}
+    for f in found:
+        known = best.get((f.start, f.end, f.category))
+        if known is None or _precedence(f) < _precedence(known):
+            best[f.start, f.end, f.category] = f
+    order = sorted(best.values(), key=_precedence)
+    used = bytearray(len(text))
     taken: list[Found] = []
     for f in order:
-        pieces = [(f.start, f.end)]
-        for t in taken:
-            pieces = (
-                [
-                    piece
-                    for a, b in pieces
-                    for piece in ((a, min(b, t.start)), (max(a, t.end), b))
-                    if piece[0] < piece[1]
-                ]
-                if any(a < t.end and t.start < b for a, b in pieces)
-                else pieces
-            )
-        whole = pieces == [(f.start, f.end)]
+        start, end = f.start, f.end
+        if used.find(1, start, end) < 0:
+            pieces = [(start, end)]
+            whole = True
+        elif f.category == HOLE:
+            continue
+        else:
+            pieces = []
+            whole = False
+            at = start
+            while at < end:
+                stop = used.find(1, at, end)
+                stop = end if stop < 0 else stop
+                if stop > at:
+                    pieces.append((at, stop))
+                at = used.find(0, stop, end) if stop < end else end
+                at = end if at < 0 else at
         for a, b in pieces:
             while a < b and not text[a].isalnum() and text[a] not in "(+#[_*<":
                 a += 1
             while a < b and not text[b - 1].isalnum() and text[b - 1] not in ")]_*>.":
                 b -= 1
-            if a >= b or (not whole and not any(c.isalnum() for c in text[a:b])):
-                continue
-            if not whole and f.category == HOLE:
-                continue
-            if not whole and (b - a < 2 or _says_nothing(text[a:b])):
+            if a >= b or (not whole and (b - a < 2 or _says_nothing(text[a:b]))):
                 continue
             taken.append(Found(a, b, f.category, f.score, f.why))
+            used[a:b] = b"\1" * (b - a)
     taken.sort(key=lambda f: f.start)
     return taken
 

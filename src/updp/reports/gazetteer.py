@@ -61,8 +61,9 @@ class Gazetteer:
                 for phrase in table[key]:
                     add(phrase, category, score, f"list of {key}", capital=key != "feasts")
             for group, terms in whitelist().items():
+                # Phrases of plain terms are protected word by word; eponyms only as they stand.
                 for term in terms:
-                    if " " in term or "-" in term or "/" in term:
+                    if group == "eponyms" and (" " in term or "-" in term) or "-" in term or "/" in term:
                         add(term, _PROTECT, 1.0, group, capital=False)
             for term in block:
                 add(term, "id", 1.0, "policy block list", capital=False)

@@ -9,38 +9,16 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from updp.reports.lexicon import LayerMissing, names, read_data, vocabulary, whitelist, word_class
+from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist, word_class
+from updp.reports.words import Tokens
 
-_NEEDS: dict[str, re.Pattern[str]] = {
-    "hole": re.compile(r"XXX|___|\[\*\*|\*\*\*\*|[\[<]\s?(?:red|rem|del|dei|ano)", re.IGNORECASE),
-    "bracket": re.compile(r"\["),
-    "digit1": re.compile(r"\d[A-Za-z]{0,2},?\s{0,2}-?[A-Za-z]|[A-Za-z#]\s?\d"),
-    "digit": re.compile(r"\d[\d/.:, ()-]{0,3}\d|[A-Za-z:#]\s?\d\S*[\dA-Za-z]"),
-    "digit6": re.compile(r"\d{6}"),
-    "month": re.compile(r"(?<![a-z])(?:jan|feb|mar(?:ch)?\b|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE),
-    "weekday": re.compile(r"(?<![a-z])(?:mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE),
-    "halfday": re.compile(r"\d\s?[ap]\.?m", re.IGNORECASE),
-    "at": re.compile(r"@"),
-    "dot": re.compile(r"[A-Za-z0-9-]\.[A-Za-z]{2}|://"),
-    "dotted": re.compile(r"[a-z][._][a-z]{3}"),
-    "slash": re.compile(r"[A-Z][/:][A-Za-z]"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One pattern of the table, compiled."""
-
-    name: str
-    category: str
-    score: float
-    needs: str
-    regex: re.Pattern[str]
-    check: Callable[[re.Match[str], str], bool] | None
+#: What leads up to a place is read this far back.
+_BACK = 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,64 +32,257 @@ class Found:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One pattern of the table, compiled."""
+
+    name: str
+    category: str
+    score: float
+    regex: re.Pattern[str]
+    before: re.Pattern[str] | None
+    check: Callable[[re.Match[str], str], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Announcer:
+    """What a word says about the number behind it."""
+
+    category: str
+    score: float
+    digits: int
+
+
 class Patterns:
-    """All patterns of the table."""
+    """All patterns and announcers of the table."""
 
     def __init__(self) -> None:
         try:
-            table = tomllib.loads(read_data("patterns.toml").decode())
-            fragments = table["fragments"]
-            self.needs = dict(_NEEDS)
-            self.patterns = []
-            for row in table["pattern"]:
-                source = row["regex"]
-                for name, fragment in fragments.items():
-                    source = source.replace("{" + name + "}", fragment)
-                needs = row["needs"]
-                if needs.startswith("letter:") and needs not in self.needs:
-                    self.needs[needs] = re.compile(
-                        needs.removeprefix("letter:"), 0 if row.get("case") else re.IGNORECASE
-                    )
-                self.patterns.append(
-                    Pattern(
-                        row["name"],
-                        row["category"],
-                        row["score"],
-                        needs,
-                        re.compile(source, 0 if row.get("case") else re.IGNORECASE),
-                        _CHECKS[row["check"]] if "check" in row else None,
-                    )
-                )
-                if needs not in self.needs:
-                    raise KeyError(needs)
-        except (tomllib.TOMLDecodeError, KeyError, re.error) as error:
+            self._load(tomllib.loads(read_data("patterns.toml").decode()))
+        except (tomllib.TOMLDecodeError, KeyError, ValueError, re.error) as error:
             raise LayerMissing("the pattern table is damaged; reinstall updp") from error
 
-    def find(self, text: str) -> Iterator[Found]:
-        """Everything any pattern finds in ``text``; spans of different patterns may overlap."""
-        met: dict[str, bool] = {}
-        for pattern in self.patterns:
-            ready = met.get(pattern.needs)
-            if ready is None:
-                ready = met[pattern.needs] = self.needs[pattern.needs].search(text) is not None
-            if not ready:
+    def _load(self, table: dict[str, Any]) -> None:
+        fragments = table["fragments"]
+        self._anywhere: list[tuple[Pattern, tuple[str, ...]]] = []
+        self._numbers: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
+        self._codes: list[Pattern] = []
+        by_anchor: dict[str, list[Pattern]] = {}
+        for row in table["pattern"]:
+            source = row["regex"]
+            for name, fragment in fragments.items():
+                source = source.replace("{" + name + "}", fragment)
+            flags = re.NOFLAG if row.get("case") else re.IGNORECASE
+            pattern = Pattern(
+                row["name"],
+                row["category"],
+                row["score"],
+                re.compile(source, flags),
+                re.compile(f"(?:^|(?<![A-Za-z]))(?:{row['before']})$", re.IGNORECASE) if "before" in row else None,
+                _CHECKS[row["check"]] if "check" in row else None,
+            )
+            if row["at"] == "text":
+                self._anywhere.append((pattern, tuple({need.lower() for need in row["needs"]})))
+            elif row["at"] == "number":
+                for lead in row["lead"].split():
+                    for size in range(6, _LONGEST + 1) if lead == "6+" else (int(lead),):
+                        self._numbers[size].append(pattern)
+            elif row["at"] == "code":
+                self._codes.append(pattern)
+            else:
+                by_anchor.setdefault(row["at"], []).append(pattern)
+        self._words: dict[str, list[Pattern]] = {}
+        for anchor, words in table["anchors"].items():
+            for word in words.split():
+                self._words.setdefault(word, []).extend(by_anchor[anchor])
+        self._fillers = frozenset(table["announcers"]["fillers"].split())
+        self._numbering = frozenset(table["announcers"]["numbering"].split())
+        self._announcers: dict[str, Announcer] = {}
+        self._numbered: dict[str, Announcer] = {}
+        for row in table["announcer"]:
+            made = Announcer(row["category"], row["score"], row["digits"])
+            self._announcers.update((" ".join(w.split()), made) for w in row["words"])
+            self._numbered.update((w, made) for w in row["numbered"])
+        self._seen: dict[str, Any] = {}
+
+    def find(self, text: str, tokens: Tokens, lower: str) -> list[Found]:
+        """Everything any pattern finds; spans of different patterns may overlap. ``lower`` is ``text`` in small letters."""
+        out: list[Found] = []
+        for pattern, needs in self._anywhere:
+            for need in needs:
+                if need in lower:
+                    for match in pattern.regex.finditer(text):
+                        _keep(pattern, match, text, out)
+                    break
+        words = tokens.words
+        seen = self._seen
+        for i, word in enumerate(words):
+            act = seen.get(word, _UNSEEN)
+            if act is None:
                 continue
-            for match in pattern.regex.finditer(text):
-                if pattern.check is not None and not pattern.check(match, text):
+            if act is _UNSEEN:
+                if len(seen) > 100_000:
+                    seen.clear()
+                act = seen[word] = _NUMBER if "0" <= word[0] <= "9" else self._words.get(word.lower())
+                if act is None:
                     continue
-                start, end = _span(match)
-                while end > start and text[end - 1] in " \t\n,;":
-                    end -= 1
-                if end > start:
-                    yield Found(start, end, pattern.category, pattern.score, pattern.name)
+            if act is _NUMBER:
+                self._at_digits(text, tokens, i, out)
+            else:
+                self._at_word(act, text, tokens.starts[i], out)
+        return out
+
+    def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
+        """A run of digits opens a number, belongs to a code that opens before it, or goes on with either."""
+        words, starts, ends = tokens.words, tokens.starts, tokens.ends
+        at = starts[i]
+        if at == 0:
+            if i + 1 < len(words) and words[i + 1] == "." and len(words[i]) == 1:
+                return
+            self._at_number(text, tokens, i, at, out)
+            return
+        previous = text[at - 1]
+        if previous in "./:-," and at > 1 and text[at - 2].isdigit():
+            return
+        first = i
+        while first and starts[first] == ends[first - 1] and i - first < 5 and (words[first - 1][0].isalnum() or words[first - 1] in "-/"):
+            first -= 1
+        while first < i and not words[first][0].isalnum():
+            first += 1
+        if first < i and words[first][0].isalpha():
+            at = starts[first]
+            if at and text[at - 1] in "@_.":
+                return
+            for pattern in self._codes:
+                match = pattern.regex.match(text, at)
+                if match:
+                    _keep(pattern, match, text, out)
+            self._announced(text, tokens, first, at, out)
+            return
+        if previous.isalnum():
+            return
+        self._at_number(text, tokens, i, at - 1 if previous in "(+" else at, out)
+
+    def _at_word(self, patterns: Any, text: str, at: int, out: list[Found]) -> None:
+        for pattern in patterns:
+            match = pattern.regex.match(text, at)
+            if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
+                _keep(pattern, match, text, out)
+
+    def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
+        start = tokens.starts[i]
+        for pattern in self._numbers[min(len(tokens.words[i]), _LONGEST)]:
+            match = pattern.regex.match(text, at) or (pattern.regex.match(text, start) if at != start else None)
+            if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
+                _keep(pattern, match, text, out)
+        if len(tokens.words[i]) > 3 or tokens.ends[i] < len(text) and text[tokens.ends[i]].isalpha():
+            for pattern in self._codes:
+                match = pattern.regex.match(text, start)
+                if match:
+                    _keep(pattern, match, text, out)
+        self._announced(text, tokens, i, at, out)
+
+    def _announced(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
+        """The number at word ``i``, if the words before it say what it is."""
+        words, starts, ends = tokens.words, tokens.starts, tokens.ends
+        j = i - 1
+        if j >= 0 and text[at] in "(+" and starts[j] >= at:
+            j -= 1
+        numbered = named = newline = False
+        for _ in range(8):
+            if j < 0:
+                break
+            word = words[j].lower()
+            if word in self._fillers:
+                numbered = numbered or word in self._numbering
+                named = named or word in ("id", "#", "number")
+                j -= 1
+            elif word == "\n" and not newline and j and words[j - 1] in (":", "#"):
+                newline = True
+                j -= 1
+            else:
+                break
+        found = None
+        why = ""
+        if j >= 0 and at - ends[j] < 40:
+            word = words[j].lower()
+            found, why = self._lookup(words, j, word, numbered)
+            if found is None and words[j].isupper() and len(words[j]) < 5 and starts[j] == at - 1 - len(words[j]) and not numbered:
+                # "plate ABC 1234": the letters before the number belong to it.
+                k = j - 1
+                while k >= 0 and words[k].lower() in self._fillers and j - k < 5:
+                    k -= 1
+                if k >= 0:
+                    found, why = self._lookup(words, k, words[k].lower(), True)
+                    if found is not None and found.category in ("vehicle", "licence", "account", "address"):
+                        at = starts[j]
+                    else:
+                        found = None
+        if found is None:
+            if not named:
+                return
+            found, why = Announcer("id", 0.9, 4), "id"
+        match = _VALUES.get(found.category, _VALUE).match(text, at)
+        if match is None and text[at] == "(" and found.category not in ("phone", "fax"):
+            match = _VALUES.get(found.category, _VALUE).match(text, at + 1)
+        if match is None:
+            return
+        value = match.group().rstrip(" .-/")
+        if sum(c.isdigit() for c in value) < found.digits or _UNIT.match(text, match.start() + len(value)):
+            return
+        if found.category not in ("phone", "fax") and _DATE_LIKE.fullmatch(value):
+            return
+        out.append(Found(match.start(), match.start() + len(value), found.category, found.score, f"number after {why}"))
+
+    def _lookup(self, words: list[str], j: int, word: str, numbered: bool) -> tuple[Announcer | None, str]:
+        if j:
+            phrase = f"{words[j - 1].lower()} {word}"
+            found = self._announcers.get(phrase)
+            if found:
+                return found, phrase
+            if j > 1 and words[j - 1] in "/-'" :
+                phrase = f"{words[j - 2].lower()}{words[j - 1]}{word}"
+                found = self._announcers.get(phrase)
+                if found:
+                    return found, phrase
+        found = self._announcers.get(word)
+        if found is None and numbered:
+            found = self._numbered.get(word)
+        return found, word
 
 
-def _span(match: re.Match[str]) -> tuple[int, int]:
-    groups = match.re.groupindex
-    for name in ("v", "v2"):
-        if name in groups and match.span(name) != (-1, -1):
-            return match.span(name)
-    return match.span()
+_LONGEST = 15
+_UNSEEN: Any = object()
+_NUMBER: Any = object()
+_VALUE = re.compile(
+    r"(?:[A-Za-z]{0,5}[-/]?\d[\dA-Za-z]{0,20}(?:[-/.]{1,2}[\dA-Za-z]{1,12}){0,5}|[A-Za-z]{1,5}\d[\dA-Za-z/-]{1,20}|"
+    r"[A-Z]{2,5}(?:-[A-Z0-9]{1,8}){0,3}-\d{2,12})(?![\dA-Za-z])"
+)
+_PHONE = re.compile(
+    r"(?:\+\d{1,3}[\s.-]?)?\(?\d{1,5}\)?(?:(?:[.-]|\s(?:-\s)?)\(?\d{2,5}\)?){1,4}(?!\d)|\(\d{3}\)\s?\d{3}[\s.-]?\d{4}|\+?\d{3,15}(?![\d/:])"
+)
+_VALUES = {
+    "phone": _PHONE,
+    "fax": _PHONE,
+    "ssn": re.compile(r"\d[\d -]{3,22}\d(?!\d)|[A-Z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[A-Z]"),
+    "address": re.compile(r"[A-Za-z]{0,2}\d[\dA-Za-z]{1,5}(?:[ -]\d[\dA-Za-z]{1,3})?(?![\dA-Za-z])"),
+    "vehicle": re.compile(r"[A-Z0-9]{1,4}(?:[ -][A-Z0-9]{2,4}){1,2}(?![A-Za-z0-9])|[A-Z0-9]{5,17}(?![A-Za-z0-9])"),
+    "account": re.compile(r"\d{4}(?:[ -]\d{2,7}){2,4}(?!\d)|" + _VALUE.pattern),
+}
+_UNIT = re.compile(
+    r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|a\.m|p\.m|:\d\d)", re.IGNORECASE
+)
+_DATE_LIKE = re.compile(r"\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d{2})|(?:19|20)\d{2}([/.-])\d{1,2}\2\d{1,2}|\d{1,2}/\d{1,4}")
+
+
+def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -> None:
+    if pattern.check is not None and not pattern.check(match, text):
+        return
+    start, end = match.span("v") if "v" in match.re.groupindex and match["v"] is not None else match.span()
+    while end > start and text[end - 1] in " \t\n,;":
+        end -= 1
+    if end > start:
+        out.append(Found(start, end, pattern.category, pattern.score, pattern.name))
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -140,21 +311,18 @@ def _month(match: re.Match[str], text: str) -> bool:
 
 
 def _month_alone(match: re.Match[str], text: str) -> bool:
-    word = match.group("v") or match.group("v2")
-    return not (
-        word == word.lower()
-        and word in ("may", "march", "mar", "dec", "sep", "jan", "jun", "aug", "august", "april", "june")
-    )
+    word = match.group()
+    return not word.islower() or word in ("january", "february", "july", "september", "october", "november", "december", "april")
 
 
 def _slash_date(match: re.Match[str], text: str) -> bool:
-    before = text[max(0, match.start() - 12) : match.start()].lower()
-    first, second = match.group("v").split("/")[:2]
-    rated = re.search(r"(?:grade|pain|rated?|score|strength|bp|power|stage)\W*$", before)
-    word = match.group().split()[0].lower().rstrip(":")
-    if word in ("in", "of", "to", "and", "by") and int(second) <= 10 and len(second) < 2:
+    before = text[max(0, match.start() - 16) : match.start()].lower()
+    first, second = match.group().split("/")[:2]
+    if re.search(r"(?:grade|pain|rated?|score|strength|bp|power|stage)\W*(?:of|to|in|by|and)?\W*$", before):
+        return False
+    if re.search(r"\b(?:in|of|to|and|by)\s$", before) and int(second) <= 10 and len(second) < 2:
         return False  # "3 of 3/5", "to 4/5"
-    return not rated and int(first) <= 12
+    return int(first) <= 12
 
 
 def _time(match: re.Match[str], text: str) -> bool:
@@ -183,46 +351,7 @@ def _phone(match: re.Match[str], text: str) -> bool:
     return not re.match(r"\s?(?:mg|ml|mcg|units|mm|cm|cc)\b", text[match.end() : match.end() + 7], re.IGNORECASE)
 
 
-def _phone_cue(match: re.Match[str], text: str) -> bool:
-    value = match.group("v")
-    digits = re.sub(r"\D", "", value)
-    cue = match.group().lower()
-    if re.match(r"(?:call|ring|contact|page|x\b|cell|mobile)", cue) and len(digits) < (
-        4 if re.match(r"page|x", cue) else 7
-    ):
-        return False
-    if cue.startswith("x") and (
-        match.start() == 0
-        or not re.search(r"\d\s?,?\s?$|ext|phone|tel", text[max(0, match.start() - 8) : match.start()].lower())
-    ):
-        return len(digits) >= 4 and not re.match(r"\s?(?:mg|ml|days|mm|cm)", text[match.end() : match.end() + 6])
-    # A date or a time behind "called" is one of those.
-    return len(digits) >= 3 and not re.match(r"\d{1,2}[-.]\d{1,2}[-.]\d{2,4}$", value)
 
-
-def _identifier(match: re.Match[str], text: str) -> bool:
-    value = match.group("v")
-    digits = sum(c.isdigit() for c in value)
-    if re.match(
-        r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|views?|of \d)",
-        text[match.end() : match.end() + 8],
-        re.IGNORECASE,
-    ):
-        return False
-    if re.fullmatch(r"[\d]{1,2}", value) or (
-        re.fullmatch(r"(?:mm|cm|mg|x)?\d+(?:mm|cm|mg|ml|st|nd|rd|th)?", value.lower()) and digits < 3
-    ):
-        return False
-    return (digits >= 2 and " " not in value.strip()) or digits >= 4
-
-
-def _identifier_strict(match: re.Match[str], text: str) -> bool:
-    value = match.group("v")
-    cue = match.group()[: match.start("v") - match.start()]
-    digits = sum(c.isdigit() for c in value)
-    if not _identifier(match, text) or re.fullmatch(r"\d{1,3}(?:[.-]\d{1,2})?", value):
-        return False
-    return digits >= 5 or (bool(re.search(r"[:#=]|number|no\b", cue)) and digits >= 3)
 
 
 def _username(match: re.Match[str], text: str) -> bool:
@@ -321,7 +450,11 @@ def _street(match: re.Match[str], text: str) -> bool:
 
 
 def _state_zip(match: re.Match[str], text: str) -> bool:
-    return re.split(r",?\s+\d", match.group("v"))[0].lower() in STATES
+    before = re.search(r"([A-Za-z]+ )?([A-Za-z]+),?\s{1,2}$", text[max(0, match.start() - 34) : match.start()])
+    if not before:
+        return False
+    one, two = (before.group(1) or "").strip().lower(), before.group(2).lower()
+    return two in STATES or f"{one} {two}" in STATES or (not before.group(2).islower() and (two in places() or f"{one} {two}" in places()))
 
 
 def _unit(match: re.Match[str], text: str) -> bool:
@@ -341,7 +474,7 @@ def _floor(match: re.Match[str], text: str) -> bool:
 
 _CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "date": _date, "month": _month, "month_alone": _month_alone, "slash_date": _slash_date, "time": _time, "url": _url, "ip": _ip,
-    "phone": _phone, "phone_cue": _phone_cue, "identifier": _identifier, "identifier_strict": _identifier_strict, "username": _username,
+    "phone": _phone, "username": _username,
     "typist": _typist, "code": _code, "groups": _groups, "word_number": _word_number, "dotted": _dotted, "rare_street": _rare_street, "address": _address, "street": _street, "state_zip": _state_zip, "unit": _unit, "floor": _floor,
 }  # fmt: skip
 

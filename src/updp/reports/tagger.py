@@ -7,15 +7,16 @@ may be (part of) an identifier a window is cut out and tagged. Weights are in ``
 
 from __future__ import annotations
 
+import gzip
 import re
 import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from updp.reports.lexicon import LayerMissing, blacklist, names, places, trigrams, vocabulary, whitelist, word_class
+from updp.reports.lexicon import LayerMissing, blacklist, names, places, read_data, trigrams, vocabulary, whitelist, word_class
+from updp.reports.words import Tokens
 
-WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|_+|\n|[^\w\s]")
 #: A window reaches this many words to both sides of a suspicious one.
 REACH = 4
 _REMEMBERED = 200_000
@@ -31,7 +32,6 @@ _MONTH = word_class("months")
 _DAY = word_class("weekdays")
 
 
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 #: Word parts of medicine and pharmacy: an unknown word that has one is rather a term than a name.
 MEDICAL = re.compile(
     r"(?:itis|osis|oses|emia|aemia|omas?|omata|ectomy|otomy|ostomy|plasty|scop(?:y|ic)|graph(?:y|ic)|gram|path(?:y|ic)|algia|uria|"
@@ -44,37 +44,35 @@ MEDICAL = re.compile(
 )
 
 
-class Tokens:
-    """The words of a text with their places."""
-
-    __slots__ = ("ends", "starts", "words")
-
-    def __init__(self, text: str) -> None:
-        self.words: list[str] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        for match in WORD.finditer(text):
-            self.words.append(match.group())
-            self.starts.append(match.start())
-            self.ends.append(match.end())
-
-    def __len__(self) -> int:
-        return len(self.words)
+#: Features in a word's own place, seen from the word behind, before, two behind, two before; and suspicion.
+Known = tuple[list[bytes], list[bytes], list[bytes], list[bytes], list[bytes], int]
 
 
 class Words:
     """What is known of a word by itself: features for the tagger, and whether it deserves a look."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: frozenset[str] | None = None) -> None:
+        """``kept`` are the features the trained weights know; all others cost time and say nothing."""
+        self._kept = kept
         self.names, self.vocabulary, self.places = names(), vocabulary(), places()
         self.place_words = frozenset(w for p in self.places for w in p.replace("-", " ").split() if len(w) > 3)
         self.white = frozenset(w for terms in whitelist().values() for t in terms for w in t.split())
         self.eponyms = frozenset(t for t in whitelist()["eponyms"] if " " not in t)
         self.black = frozenset(t for terms in blacklist().values() for t in terms if " " not in t)
         self.trigrams = trigrams()
-        self._known: dict[str, tuple[list[str], list[str], list[str], list[str], list[str], int]] = {}
+        # Common words, and what is left of each when one letter falls out: both sides of one slip.
+        self._common = frozenset(w for w, v in self.vocabulary.items() if v > "1" and len(w) > 3)
+        self._shorter = frozenset(w[:i] + w[i + 1 :] for w in self._common if len(w) > 4 for i in range(len(w)))
+        self._kinds: dict[str, tuple[str, ...]] = {}
+        for kind, group in (
+            ("title", _TITLES), ("cred", _CREDENTIALS), ("kin", _KIN), ("cue", _CUES), ("inst", _INSTITUTION), ("street", _STREET),
+            ("month", _MONTH), ("day", _DAY), ("place", self.place_words), ("white", self.white), ("epo", self.eponyms), ("black", self.black),
+        ):  # fmt: skip
+            for word in group:
+                self._kinds[word] = (*self._kinds.get(word, ()), kind)
+        self._known: dict[str, Known] = {}
 
-    def look(self, word: str) -> tuple[list[str], list[str], list[str], list[str], list[str], int]:
+    def look(self, word: str) -> Known:
         """Features of ``word`` in its own place and as seen from one and two words on, and its suspicion (0, 1, 2)."""
         known = self._known.get(word)
         if known is None:
@@ -83,18 +81,11 @@ class Words:
             known = self._known[word] = self._describe(word)
         return known
 
-    def _describe(self, word: str) -> tuple[list[str], list[str], list[str], list[str], list[str], int]:
+    def _describe(self, word: str) -> Known:
         lower = word.lower().removesuffix("'s")
         name = self.names.get(lower, "00U")
         vocabulary = self.vocabulary.get(lower, "0")
-        kinds = [
-            kind
-            for kind, group in (
-                ("title", _TITLES), ("cred", _CREDENTIALS), ("kin", _KIN), ("cue", _CUES), ("inst", _INSTITUTION), ("street", _STREET),
-                ("month", _MONTH), ("day", _DAY), ("place", self.place_words), ("white", self.white), ("epo", self.eponyms), ("black", self.black),
-            )
-            if lower in group
-        ]  # fmt: skip
+        kinds = self._kinds.get(lower, ())
         shape = _shape(word)
         lexical = f"g{name[0]}s{name[1]}v{vocabulary}"
         known = vocabulary != "0" or bool(kinds)
@@ -102,26 +93,30 @@ class Words:
         if word.isdigit():
             token = word if len(word) < 2 else f"d{len(word)}"
         own = ["1", "w=" + token, "s=" + shape, "l=" + lexical, "ls=" + lexical + shape]
-        own += ["k=" + k for k in kinds] + ["ks=" + k + shape for k in kinds]
+        for kind in kinds:
+            own += ("k=" + kind, "ks=" + kind + shape)
+        coarse = f"l=g{'01'[name[0] > '1']}s{'01'[name[1] > '1']}v{vocabulary}{shape}"
         if not known and lower.isalpha():
             own += ["e3=" + lower[-3:], "e2=" + lower[-2:], "b3=" + lower[:3], "n=" + str(min(len(lower), 12))]
-            sound = f"{self.sound(lower)}{'t' if self.is_slip(lower) else ''}{'m' if MEDICAL.search(lower) else ''}"
+            marks = ("t" if self.is_slip(lower) else "") + ("m" if MEDICAL.search(lower) else "")
+            sound = f"{self.sound(lower)}{marks}"
             own += ["u=" + sound, "us=" + sound + shape]
-        coarse = [
-            "g" + str(min(1, int(name[0]) // 2)) + "s" + str(min(1, int(name[1]) // 2)) + "v" + vocabulary + shape
-        ]
-        if not known and lower.isalpha():
-            coarse = [coarse[0] + ("t" if self.is_slip(lower) else "") + ("m" if MEDICAL.search(lower) else "")]
-        near = ["w=" + token, "s=" + shape, "l=" + coarse[0]] + ["k=" + k for k in kinds]
-        far = ["w=" + token, "l=" + coarse[0]] + ["k=" + k for k in kinds]
+            coarse += marks
+        far = ["w=" + token, coarse, *["k=" + kind for kind in kinds]]
+        near = [*far, "s=" + shape]
         return (
-            own,
-            ["-1" + f for f in near],
-            ["+1" + f for f in near],
-            ["-2" + f for f in far],
-            ["+2" + f for f in far],
-            self._suspicion(word, lower, name, vocabulary, kinds, shape),
+            self._keep("", own),
+            self._keep("-1", near),
+            self._keep("+1", near),
+            self._keep("-2", far),
+            self._keep("+2", far),
+            self._suspicion(word, name, vocabulary, kinds),
         )
+
+    def _keep(self, side: str, made: list[str]) -> list[bytes]:
+        if self._kept is None:
+            return [(side + f).encode() for f in made]
+        return [f.encode() for f in map(side.__add__, made) if f in self._kept]
 
     def sound(self, lower: str) -> int:
         """How much a word sounds like a name, from -4 (not) to 4."""
@@ -131,23 +126,22 @@ class Words:
 
     def is_slip(self, lower: str) -> bool:
         """Whether an unknown word is a common word with one letter wrong, missing, doubled or swapped."""
-        if not 4 < len(lower) < 20 or not lower.isascii():
+        if not 3 < len(lower) < 20 or not lower.isascii():
             return False
-        common = self.vocabulary
-        for i in range(len(lower) + 1):
-            head, tail = lower[:i], lower[i:]
-            if tail and common.get(head + tail[1:], "0") > "1":
+        common, shorter = self._common, self._shorter
+        if lower in shorter:  # a letter is missing
+            return True
+        for i in range(len(lower)):
+            less = lower[:i] + lower[i + 1 :]
+            if less in common or less in shorter:  # one too many; one wrong, or two swapped
                 return True
-            if len(tail) > 1 and common.get(head + tail[1] + tail[0] + tail[2:], "0") > "1":
-                return True
-            for c in _ALPHABET:
-                if common.get(head + c + tail, "0") > "1" or (tail and common.get(head + c + tail[1:], "0") > "1"):
-                    return True
         return False
 
-    def _suspicion(self, word: str, lower: str, name: str, vocabulary: str, kinds: list[str], shape: str) -> int:
+    def _suspicion(self, word: str, name: str, vocabulary: str, kinds: tuple[str, ...]) -> int:
         if not word[0].isalpha():
             return 2 if word.isdigit() and len(word) > 3 else 0
+        if len(word) == 1 and word.isupper():
+            return 1
         if "title" in kinds or "cred" in kinds or "kin" in kinds:
             return 2
         given, surname = int(name[0]), int(name[1])
@@ -162,7 +156,7 @@ class Words:
         return 1 if given or surname or "place" in kinds else 0
 
     def suspicious(self, tokens: Tokens, hints: Sequence[int] = ()) -> list[tuple[int, int]]:
-        """Windows of ``tokens`` worth tagging, as (first, last + 1); ``hints`` are words other layers point to."""
+        """Windows of ``tokens`` worth tagging, as (first, last + 1); ``hints`` are further words to look at."""
         marks = []
         look = self._known.get
         start_of_sentence = True
@@ -192,7 +186,7 @@ def _shape(word: str) -> str:
     if word.isdigit():
         return "9" * min(len(word), 5)
     if not word[0].isalpha():
-        return word[0] if word[0] in "./-:,#()^@_\n" else "!"
+        return word if word[0] == "<" else word[0] if word[0] in "./-:,#()^@_\n" else "!"
     if word.islower():
         return "x" if len(word) > 1 else "x1"
     if word.isupper():
@@ -200,13 +194,13 @@ def _shape(word: str) -> str:
     return "Xx" if word[0].isupper() and word[1:].replace("'", "").islower() else "xX"
 
 
-def features(words: Words, tokens: Tokens, first: int, last: int) -> list[list[str]]:
+def features(words: Words, tokens: Tokens, first: int, last: int) -> list[list[bytes]]:
     """The features of each word of a window, seen with its neighbours inside and outside the window."""
     known = [words.look(w) for w in tokens.words[max(0, first - 2) : last + 2]]
     offset = first - max(0, first - 2)
     out = []
     n = len(known)
-    edge: list[str] = ["<>"]
+    edge = [b"<>"]
     for i in range(offset, offset + last - first):
         out.append(
             known[i][0]
@@ -237,7 +231,7 @@ class Tagger:
         except (OSError, ValueError) as error:
             raise LayerMissing("the tagger's weights cannot be read; reinstall updp") from error
 
-    def tag(self, rows: list[list[str]]) -> list[str]:
+    def tag(self, rows: list[list[bytes]]) -> list[str]:
         """A label for each word: ``O``, or ``B-`` / ``I-`` and a kind."""
         labels: list[str] = self._crf.tag(rows)
         return labels
@@ -249,7 +243,7 @@ class Tagger:
 
 
 def write_weights(
-    rows: Sequence[tuple[list[list[str]], list[str]]], out: Path, *, rounds: int, c1: float, c2: float
+    rows: Sequence[tuple[list[list[bytes]], list[str]]], out: Path, *, rounds: int, c1: float, c2: float
 ) -> None:
     """Fit the CRF (L-BFGS, elastic net) and write its weights."""
     import pycrfsuite
@@ -262,3 +256,14 @@ def write_weights(
         made = Path(folder) / "weights"
         trainer.train(str(made))
         out.write_bytes(made.read_bytes())
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(made))
+        tagger.dump(str(made.with_suffix(".txt")))
+        states = made.with_suffix(".txt").read_text("utf-8").partition("STATE_FEATURES = {")[2]
+    kept = "\t".join(sorted(set(re.findall(r"\(0\) (.+?) --> ", states, re.DOTALL))))
+    out.with_suffix(".features.gz").write_bytes(gzip.compress(kept.encode(), 9, mtime=0))
+
+
+def kept_features() -> frozenset[str]:
+    """The features the shipped weights know."""
+    return frozenset(read_data("tagger.features.gz").decode().split("\t"))

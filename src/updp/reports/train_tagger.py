@@ -15,8 +15,10 @@ import random
 import re
 from pathlib import Path
 
+from updp.reports.patterns import Patterns
 from updp.reports.synthesis import Labelled, Synthesizer
-from updp.reports.tagger import Tokens, Words, features, write_weights
+from updp.reports.tagger import Words, features, write_weights
+from updp.reports.words import Tokens, collapse
 from updp.study import BENCHMARK_KEY, split_of
 
 _HOLE = re.compile(r"\S*XXXX\S*|_{3,}")
@@ -37,9 +39,10 @@ def sentences(path: Path, split: str = "train") -> list[str]:
     return found
 
 
-def encode(words: Words, item: Labelled) -> list[tuple[list[list[str]], list[str]]]:
+def encode(words: Words, patterns: Patterns, item: Labelled) -> list[tuple[list[list[bytes]], list[str]]]:
     """A labelled text as windows of features and labels, cut as at run time."""
     tokens = Tokens(item.text)
+    tokens = collapse(tokens, patterns.find(item.text, tokens, item.text.lower()))
     labels = ["O"] * len(tokens)
     spans = iter(sorted(item.spans))
     span = next(spans, None)
@@ -47,7 +50,7 @@ def encode(words: Words, item: Labelled) -> list[tuple[list[list[str]], list[str
     for i, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True)):
         while span and start >= span[1]:
             span = next(spans, None)
-        if span and end > span[0] and tokens.words[i] != "\n":
+        if span and end > span[0] and tokens.words[i][0] not in "\n<":
             labels[i] = ("I-" if previous == span else "B-") + span[2]
             previous = span
         else:
@@ -70,8 +73,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20261115)
     args = parser.parse_args()
     maker = Synthesizer(random.Random(args.seed), sentences(args.reports))
-    words = Words()
-    rows = [row for item in maker.corpus(args.size) for row in encode(words, item)]
+    words, patterns = Words(), Patterns()
+    rows = [row for item in maker.corpus(args.size) for row in encode(words, patterns, item)]
     print(f"{args.size} texts, {len(rows)} windows, {sum(len(y) for _, y in rows)} words")
     write_weights(rows, args.out, rounds=args.rounds, c1=args.c1, c2=args.c2)
     print(f"{args.out}: {args.out.stat().st_size} bytes")
