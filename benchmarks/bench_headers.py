@@ -286,7 +286,9 @@ def validity(path: Path) -> collections.Counter[str]:
     """The errors dciodvfy finds, without values and places."""
     done = subprocess.run(["dciodvfy", str(path)], capture_output=True, text=True, errors="replace")
     errors = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("Error")]
-    return collections.Counter(re.sub(r"<[^>]*>|\[[^\]]*\]|/\S+", "", line).strip() for line in errors)
+    return collections.Counter(
+        re.sub(r"=?<[^>]*>(?= - )|\[[^\]]*\]|/\S+|[\d.]{2,}", "", line).strip() for line in errors
+    )
 
 
 # -- the three tables ------------------------------------------------------------------------------------------------

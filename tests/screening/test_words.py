@@ -64,6 +64,9 @@ def test_identifiers_match_whole_words_only():
     assert "rib fracture" in known
     assert "ribs" not in known
     assert "caribbean" not in known
+    assert "RIB_VIEW 2" in known
+    assert "A12345 and 45" not in Known(["1234"])
+    assert "no.1234/b" in Known(["1234"])
 
 
 @given(st.text(max_size=60))

@@ -49,6 +49,7 @@ _PIXEL_INDEX = frozenset((0x7FE00001, 0x7FE00002, 0x7FE00003))
 _CHARSET, _SOP_CLASS, _SOP_INSTANCE = 0x00080005, 0x00080016, 0x00080018
 _PATIENT_NAME, _PATIENT_ID = 0x00100010, 0x00100020
 _SCHEME, _CODE_MEANING = 0x00080102, 0x00080104
+_CODE_ITEM = frozenset((0x00080100, _SCHEME, 0x00080103, _CODE_MEANING))
 _REMOVED_FLAG, _METHOD_TEXT, _METHOD_CODES = 0x00120062, 0x00120063, 0x00120064
 _ROWS, _BURNED_IN, _DATES_MODIFIED = 0x00280010, 0x00280301, 0x00280303
 #: Written anew at the end, whatever the source said.
@@ -206,7 +207,9 @@ class HeaderCleaner:
             return _Rule("N" if structured else "C", vr, kind, "D")
         if vr in _BINARY and kind == "3" and tag >> 16 != 0x0028:
             return _REMOVE  # a block of bytes nobody needs can hold anything
-        return _Rule("K", vr, kind, needed)
+        if tag in _CODE_ITEM:
+            return _Rule("K", vr, kind, "D")  # Type 1 wherever there is a code
+        return _Rule("K", vr, kind, "Z" if needed == "X" else needed)  # empty does for Type 2 and for Type 3
 
 
 class _Remembered:
@@ -471,11 +474,12 @@ class _Place:
     def _keep(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
         """An element that may stay, if its value is what its VR promises and names nobody."""
         vr = rule.vr
-        if int(element.tag) == _CODE_MEANING and not self.dummy and not self._standard_code():
+        fixed = int(element.tag) in _CODE_ITEM and self._standard_code()
+        if int(element.tag) == _CODE_MEANING and not fixed:
             return self._text(element, _Rule("C", vr, rule.kind, "D"), raw)
         if vr in _TEXT or vr == "PN":
             text = self._string(element, raw)
-            if self.dummy or text is None or text in self.walk.known:
+            if (self.dummy and not fixed) or text is None or text in self.walk.known:
                 return self._fallback(element, rule)
         elif vr in ("DS", "IS"):
             if not _NUMERIC.match(raw):

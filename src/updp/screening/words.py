@@ -31,6 +31,17 @@ def descriptor_words() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
+def _whole(word: str) -> str:
+    """A pattern for a word that is no part of a longer one: letters end at a non-letter, digits at a non-digit."""
+    if not word.isascii():
+        return re.escape(word)  # Han and Kana have no spaces between words
+
+    def edge(character: str) -> str:
+        return r"[^\W\d_]" if character.isalpha() else r"\d" if character.isdigit() else r"(?!)"
+
+    return f"(?<!{edge(word[0])}){re.escape(word)}(?!{edge(word[-1])})"
+
+
 class Known:
     """A patient's own identifiers, found in text as whole words whatever the case."""
 
@@ -49,8 +60,7 @@ class Known:
         if not any(word in lower for word in self.words):
             return  # almost always; the pattern is not even made
         if self._pattern is None:
-            forms = (rf"(?<!\w){re.escape(w)}(?!\w)" if w.isascii() else re.escape(w) for w in self.words)
-            self._pattern = re.compile("|".join(forms), re.IGNORECASE)
+            self._pattern = re.compile("|".join(map(_whole, self.words)), re.IGNORECASE)
         yield from ((found.start(), found.end()) for found in self._pattern.finditer(text))
 
 
