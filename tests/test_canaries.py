@@ -132,6 +132,12 @@ def test_clean_folder_gives_no_hit(tmp_path):
     assert sweep(tmp_path, [NAME, NUMBER]) == []
 
 
+def test_a_name_in_another_script_is_found_as_itself_only():
+    net = Net(["伊藤^くみ子"])
+    assert net.data(b"\0\xffRenner^Alfred\0") == set()
+    assert net.data("\0伊藤^くみ子\0".encode()) == {"伊藤^くみ子"}
+
+
 def test_nothing_to_look_for_finds_nothing(tmp_path):
     (tmp_path / "a").write_bytes(b"x\0")
     assert sweep(tmp_path, []) == []

@@ -28,7 +28,7 @@ from typing import Any
 
 #: Archives inside archives are opened this deep.
 _DEPTH = 4
-#: A shorter string turns up in compressed bytes by chance; it is looked for in decoded text only.
+#: Fewer bytes turn up in compressed data by chance; such a string is looked for in decoded text only.
 _LEAST_IN_BYTES = 6
 _NUMBER = re.compile(r"\d(?:[ \t\-./()\u00a0]{0,2}\d)+")
 _DATA_URI = re.compile(rb"data:[a-z]+/[a-z0-9.+-]+;base64,([A-Za-z0-9+/=]+)")
@@ -53,11 +53,8 @@ class Net:
         for canary in sorted({c for c in canaries if c.strip()}):
             for form in {_folded(canary), _folded(json.dumps(canary)[1:-1]), _folded(html.escape(canary))}:
                 self._words.add_word(form, (form, canary))
-            if len(canary) >= _LEAST_IN_BYTES:
-                for codec in ("utf-8", "utf-16-le", "utf-16-be", "latin-1"):
-                    for form in {canary.lower(), canary.upper(), canary, _folded(canary)}:
-                        raw = form.encode(codec, "ignore").lower().decode("latin-1")
-                        self._bytes.add_word(raw, (raw, canary))
+            for raw in _encoded(canary):
+                self._bytes.add_word(raw, (raw, canary))
             digits = re.sub(r"\D", "", canary)
             if len(digits) >= 6 and not re.search(r"[^\W\d]", canary):
                 self._numbers[digits] = canary
@@ -89,6 +86,18 @@ class Net:
             except UnicodeDecodeError:
                 pass
         return _whole(self._bytes, data.lower().decode("latin-1"))
+
+
+def _encoded(canary: str) -> Iterator[str]:
+    """The bytes a canary may be written as, each byte as one character, ASCII in lower case."""
+    for codec in ("utf-8", "utf-16-le", "utf-16-be", "latin-1"):
+        for form in {canary.lower(), canary.upper(), canary, _folded(canary)}:
+            try:
+                raw = form.encode(codec)
+            except UnicodeEncodeError:
+                continue
+            if len(raw) >= _LEAST_IN_BYTES:
+                yield raw.lower().decode("latin-1")
 
 
 def _whole(automaton: Any, text: str) -> set[str]:

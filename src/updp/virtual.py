@@ -349,8 +349,8 @@ class _Examination:
     def _uid(self, *parts: object) -> str:
         from pydicom.uid import generate_uid
 
-        words = [str(part) for part in (self.seed, self.patient, self.number, *parts)]
-        return str(generate_uid(_UID_ROOT, entropy_srcs=words))
+        name = "/".join(str(part) for part in (self.seed, self.patient, self.number, *parts))
+        return str(generate_uid(_UID_ROOT, entropy_srcs=[name]))
 
     def write(self, out: Path, ledger: Ledger, *, fault: Reason | None = None) -> list[Path]:
         """The files of this visit; reports of visits with a fault are plain text."""
