@@ -178,12 +178,12 @@ def refill(row: dict[str, str], blocks: dict[str, list[str]], value: Filler, rng
             continue
         body = []
         for sentence in re.split(r"(?<=[.!?])\s+", row[section]):
+            sentence = re.sub(r"x-XXXX", "x-ray", sentence)
             template = re.sub(r"XXXX(?=[ -]year[ -]old)", lambda _: rng.choice(["{{age}}", "{{age}}", "{{age}}", "{{age90}}"]), sentence)
             template = re.sub(r"(?<=[Dd]r\. )XXXX|(?<=Dr )XXXX", "{{last}}", template)
             template = re.sub(r"(?<=(?:from|ated) )XXXX|(?<=since )XXXX|(?<=to )XXXX(?=\.)", "{{date}}", template)
             if section == "comparison":
-                template = re.sub(r"XXXX(?:,? XXXX)*", "{{date}}", template)
-            template = re.sub(r"x-XXXX", "x-ray", template)
+                template = re.sub(r"(?<![\\w/-])XXXX(?:,? XXXX)*(?![\\w/-])", "{{date}}", template)
             template = re.sub(r"XXXX", lambda _: rng.choice(_PLAIN), template)
             body.append(fill(template.replace("{{{", "{{"), value))
             if section in ("findings", "impression") and rng.random() < 0.12:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from updp.reports.categories import HOLE
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.lexicon import blacklist, vocabulary, whitelist, word_class
-from updp.reports.patterns import Found, Patterns
+from updp.reports.patterns import Found, Patterns, shapes
 from updp.reports.tagger import MEDICAL, Tagger, Words, features, kept_features
 from updp.reports.view import plain
 from updp.reports.words import Tokens, collapse
@@ -28,6 +28,7 @@ _OPENINGS = ("B-NAME", "I-NAME", "B-LOC", "I-LOC", "B-INST", "B-ID")
 _TITLES = word_class("name_titles")
 _STAFF_TITLES = word_class("staff_titles")
 _CREDENTIALS = word_class("name_credentials")
+_KIN = word_class("kin")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
 _PARTICLES = word_class("particles")
@@ -102,7 +103,7 @@ class Detector:
         if not text.isascii():
             # Letters an English detector cannot read are not left in: they may be a name.
             patterns += [Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)]
-        institutions = self._institutions(text) if _INSTITUTION_WORD.search(text) else []
+        institutions = self._institutions(shapes(text)[0]) if _INSTITUTION_WORD.search(text) else []
         return _merge(text, patterns + listed + institutions, tagged)
 
     def _shield(self, tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
@@ -159,7 +160,7 @@ class Detector:
         strength = max(self._words.names.get(lower, "00U")[:2])
         previous = tokens.words[i - 1] if i else "\n"
         opens = previous in _SENTENCE_ENDS
-        if strength >= "2" and vocabulary == "0":
+        if strength >= "2" and (vocabulary == "0" or (vocabulary == "1" and not opens)):
             return True
         if vocabulary > "0" or len(lower) < 4 or MEDICAL.search(lower) or self._words.is_slip(lower):
             return False
@@ -227,7 +228,7 @@ class Detector:
             if digits == 0:
                 category = "username"
         elif kind == "CONTACT":
-            if digits < 4:
+            if digits < 4 or "/" in piece or (digits < 7 and (words or score < 0.9 or re.search(r"\d-\d", piece))):
                 return []
         elif kind == "AGE":
             if not piece.isdigit() or not 90 <= int(piece) <= 130 or score < 0.7:
@@ -309,6 +310,20 @@ class Detector:
                 end = self._run(tokens, j, 4)
                 if end > j:
                     out.append(self._found(tokens, j, end, 0.97, f"title {lower}"))
+            elif lower in _KIN and i + 1 < n:
+                j = i + 2 if words[i + 1] == "," and i + 2 < n else i + 1
+                word = words[j]
+                if word[0].isalpha() and (not word.islower() or lower == words[i]) and self._relative(word):
+                    end = self._run(tokens, j, 2)
+                    if end > j:
+                        out.append(self._found(tokens, j, end, 0.9, f"after {lower}"))
+            elif words[i] == "," and 0 < i < n - 1 and self._listed(tokens, i):
+                end = self._run(tokens, i + 1, 2)
+                if end > i + 1:
+                    start = i - 1
+                    while start > 1 and words[start - 1] == "-" and words[start - 2][0].isupper() and tokens.starts[start] == tokens.ends[start - 1]:
+                        start -= 2
+                    out.append(self._found(tokens, start, end, 0.9, "surname, given name"))
             elif lower in ("pt", "patient") and i + 1 < n and words[i + 1][0].isupper() and words[i] != "PATIENT" and words[i] != "PT":
                 j = i + 1
                 end = self._run(tokens, j, 3)
@@ -341,6 +356,37 @@ class Detector:
                         found = Found(found.start, tail.end(), "username", 0.9, found.why)
                     out.append(found)
         return out
+
+    def _relative(self, word: str) -> bool:
+        """Whether the word behind "daughter" or "wife" is her name."""
+        lower = word.lower()
+        strength = max(self._words.names.get(lower, "00U")[:2])
+        vocabulary = self._words.vocabulary.get(lower, "0")
+        if lower in self._white or lower in _NEVER:
+            return False
+        if word.islower():
+            return vocabulary < "2" and strength >= "2"
+        return (vocabulary < "2" and (strength >= "2" or not self._words.is_slip(lower))) or strength == "3"
+
+    def _listed(self, tokens: Tokens, i: int) -> bool:
+        """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known as one."""
+        one, two = tokens.words[i - 1], tokens.words[i + 1]
+        if one.islower() or two.islower() or not (one[0].isalpha() and two[0].isalpha()) or len(one) < 2 or len(two) < 2:
+            return False
+        if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
+            return False
+        if i > 1 and tokens.starts[i - 1] - tokens.ends[i - 2] == 1 and tokens.words[i - 2][0].isalnum():
+            return False  # a list in a sentence
+        names, words = self._words.names, self._words.vocabulary
+        known = 0
+        for word in (one.lower(), two.lower()):
+            if word in self._white or word in self._eponyms or word in _NEVER or word in self._headings:
+                return False
+            strength = max(names.get(word, "00U")[:2])
+            if words.get(word, "0") > "1" and strength < "2":
+                return False
+            known += strength >= "2"
+        return known > 0 and names.get(two.lower(), "00U")[0] >= "1" or known == 2
 
     def _title_here(self, tokens: Tokens, i: int) -> bool:
         """ "mr" is also magnetic resonance or mitral regurgitation, "dr" digital radiography, "ms" multiple sclerosis."""
@@ -417,13 +463,19 @@ class Detector:
                 and word == ","
                 and taken == 1
                 and at + 1 < n
-                and self._nameable(words[at + 1])
-                and not words[at + 1].islower()
+                and self._given_after_comma(words[at - 1], words[at + 1])
             ):
                 at += 1
             else:
                 break
         return end
+
+    def _given_after_comma(self, surname: str, word: str) -> bool:
+        """Whether ``word`` can be the given name of "Surname, Given" in a field for a name."""
+        lower = word.lower()
+        if not word[0].isalpha() or lower in _CREDENTIALS or lower in _NEVER or lower in self._white:
+            return False
+        return surname.islower() and self._nameable(word) if word.islower() else True
 
     def _run_back(self, tokens: Tokens, at: int, most: int) -> int:
         """Where the name that ends at ``at`` begins (``at + 1`` if there is none)."""
@@ -498,7 +550,14 @@ class Detector:
         words, n = tokens.words, len(tokens)
         while a > 0:
             before = words[a - 1]
-            if (
+            if before == "." and a > 1 and len(words[a - 2]) == 1 and words[a - 2].isalpha():
+                if words[a - 2].islower() and not words[a].islower():
+                    break
+                a -= 2
+                given = words[a - 1] if a and tokens.starts[a] - tokens.ends[a - 1] == 1 else ""
+                if len(given) > 1 and given[0].isalpha() and given.islower() == words[a].islower() and self._nameable(given):
+                    a -= 1
+            elif (
                 before[0].isalpha()
                 and not before.islower()
                 and self._unknown_name(before)
@@ -534,13 +593,21 @@ class Detector:
                 after == ","
                 and b + 1 < n
                 and tokens.starts[b + 1] - tokens.ends[b] <= 1
-                and words[b + 1][0].isupper()
+                and (words[b + 1][0].isupper() or words[b - 1].islower())
                 and self._unknown_name(words[b + 1])
+                and not self._heads_name(tokens, b + 2)
             ):
                 b += 2  # "Smith, John"
             else:
                 break
         return a, b
+
+    def _heads_name(self, tokens: Tokens, i: int) -> bool:
+        """Whether another capitalised word follows: "Dr. Smith, Lakeview General Hospital" is no "Smith, Lakeview"."""
+        if i >= len(tokens) or tokens.starts[i] - tokens.ends[i - 1] > 1:
+            return False
+        word = tokens.words[i]
+        return len(word) > 1 and word[0].isupper() and word.lower() not in _CREDENTIALS
 
     def _unknown_name(self, word: str) -> bool:
         lower = word.lower()
@@ -629,6 +696,8 @@ class Detector:
                 continue
             vocabulary = self._words.vocabulary.get(lower, "0")
             strength = max(self._words.names.get(lower, "00U")[:2])
+            if vocabulary == "0" and strength < "2" and not strong and score < 0.92 and self._words.is_slip(lower):
+                continue
             if word.islower():
                 if (
                     (vocabulary < "2" and strength >= "2")
@@ -636,9 +705,12 @@ class Detector:
                     or (strength == "3" and score > 0.85)
                 ):
                     return True
-            elif vocabulary < "2" or strength >= "2" or strong:
-                if len(word) > 3 or not word.isupper() or vocabulary == "0":
-                    return vocabulary < "2" or strong or score > 0.6
+            elif (vocabulary < "2" or strength >= "2" or strong) and (
+                len(word) > 3 or not word.isupper() or vocabulary == "0"
+            ):
+                sure = 0.8 if vocabulary == "1" and strength < "2" else 0.6 if vocabulary > "1" else 0.0
+                if strong or score > sure:
+                    return True
         return False
 
     def _again(self, text: str, tokens: Tokens, tagged: list[Found], shield: frozenset[int]) -> list[Found]:

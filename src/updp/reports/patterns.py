@@ -40,6 +40,7 @@ class Pattern:
     category: str
     score: float
     regex: re.Pattern[str]
+    shape: str  # "title" or "upper": read lines without capitals as if they had them
     before: re.Pattern[str] | None
     check: Callable[[re.Match[str], str], bool] | None
 
@@ -78,6 +79,7 @@ class Patterns:
                 row["category"],
                 row["score"],
                 re.compile(source, flags),
+                row.get("shape", ""),
                 re.compile(f"(?:^|(?<![A-Za-z]))(?:{row['before']})$", re.IGNORECASE) if "before" in row else None,
                 _CHECKS[row["check"]] if "check" in row else None,
             )
@@ -108,6 +110,7 @@ class Patterns:
     def find(self, text: str, tokens: Tokens, lower: str) -> list[Found]:
         """Everything any pattern finds; spans of different patterns may overlap. ``lower`` is ``text`` in small letters."""
         out: list[Found] = []
+        self._shapes = shapes(text)
         for pattern, needs in self._anywhere:
             for need in needs:
                 if need in lower:
@@ -154,7 +157,7 @@ class Patterns:
             if at and text[at - 1] in "@_.":
                 return
             for pattern in self._codes:
-                match = pattern.regex.match(text, at)
+                match = pattern.regex.match(self._shapes[1] if pattern.shape else text, at)
                 if match:
                     _keep(pattern, match, text, out)
             self._announced(text, tokens, first, at, out)
@@ -172,12 +175,13 @@ class Patterns:
     def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
         start = tokens.starts[i]
         for pattern in self._numbers[min(len(tokens.words[i]), _LONGEST)]:
-            match = pattern.regex.match(text, at) or (pattern.regex.match(text, start) if at != start else None)
+            read = self._shapes[0] if pattern.shape else text
+            match = pattern.regex.match(read, at) or (pattern.regex.match(read, start) if at != start else None)
             if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
                 _keep(pattern, match, text, out)
         if len(tokens.words[i]) > 3 or tokens.ends[i] < len(text) and text[tokens.ends[i]].isalpha():
             for pattern in self._codes:
-                match = pattern.regex.match(text, start)
+                match = pattern.regex.match(self._shapes[1] if pattern.shape else text, start)
                 if match:
                     _keep(pattern, match, text, out)
         self._announced(text, tokens, i, at, out)
@@ -230,7 +234,7 @@ class Patterns:
         value = match.group().rstrip(" .-/")
         if sum(c.isdigit() for c in value) < found.digits or _UNIT.match(text, match.start() + len(value)):
             return
-        if found.category not in ("phone", "fax") and _DATE_LIKE.fullmatch(value):
+        if found.category not in ("phone", "fax") and _is_date(value):
             return
         out.append(Found(match.start(), match.start() + len(value), found.category, found.score, f"number after {why}"))
 
@@ -272,7 +276,31 @@ _VALUES = {
 _UNIT = re.compile(
     r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|a\.m|p\.m|:\d\d)", re.IGNORECASE
 )
-_DATE_LIKE = re.compile(r"\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d{2})|(?:19|20)\d{2}([/.-])\d{1,2}\2\d{1,2}|\d{1,2}/\d{1,4}")
+_DATE = re.compile(r"\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d{2})|(?:19|20)\d{2}([/.-])\d{1,2}\2\d{1,2}|\d{1,2}/\d{1,4}")
+
+
+def _is_date(value: str) -> bool:
+    """Whether what follows "MRN" or the like is rather a date (of the visit, of birth) than a number."""
+    if not _DATE.fullmatch(value):
+        return False
+    numbers = [int(n) for n in re.split(r"[/.-]", value)]
+    day, month = numbers[-2:] if numbers[0] > 31 else numbers[:2]
+    return 0 < min(day, month) <= 12 and max(day, month) <= 31 or "/" in value
+
+
+def shapes(text: str) -> tuple[str, str]:
+    """``text`` with lines that know only one case written with capitals first, and with small ones all in capitals."""
+    if not text.isascii():
+        return text, text
+    if text.islower() or text.isupper():
+        return text.title(), text.upper()
+    lines = text.split("\n")
+    odd = [len(line) > 7 and (line.islower() or line.isupper()) for line in lines]
+    if not any(odd):
+        return text, text
+    titled = [line.title() if flag else line for line, flag in zip(lines, odd, strict=True)]
+    upper = [line.upper() if flag else line for line, flag in zip(lines, odd, strict=True)]
+    return "\n".join(titled), "\n".join(upper)
 
 
 def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -> None:
@@ -281,6 +309,10 @@ def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -
     start, end = match.span("v") if "v" in match.re.groupindex and match["v"] is not None else match.span()
     while end > start and text[end - 1] in " \t\n,;":
         end -= 1
+    if text[end - 1] == "." and (pattern.category != "time" or text[end - 3 : end - 2] != "."):
+        end -= 1  # the full stop of the sentence; "a.m." keeps its own
+    if pattern.category == "url":
+        end = start + len(text[start:end].rstrip(").,;:'\""))
     if end > start:
         out.append(Found(start, end, pattern.category, pattern.score, pattern.name))
 
@@ -387,8 +419,8 @@ def _groups(match: re.Match[str], text: str) -> bool:
 
 
 def _word_number(match: re.Match[str], text: str) -> bool:
-    word = re.match(r"[a-z]+", match.group())
-    return word is not None and word.group() not in vocabulary() and word.group() not in _white()
+    words = re.findall(r"[a-z]{2,}", match.group())
+    return not all(w in vocabulary() or w in _white() for w in words)
 
 
 def _dotted(match: re.Match[str], text: str) -> bool:
@@ -398,7 +430,7 @@ def _dotted(match: re.Match[str], text: str) -> bool:
     if one in words and two in words:
         return False
     before = text[max(0, match.start() - 14) : match.start()].lower()
-    cue = re.search(r"(?:by|user|login|username|as|id)\W{0,3}$", before)
+    cue = re.search(r"(?:by|user|login|username|as|id|ist|typed)\W{0,3}$", before)
     return bool(cue) or (max(known.get(two, "00U")[:2]) >= "2" and two not in words and one not in words and len(one) > 2)
 
 
@@ -442,6 +474,23 @@ def _address(match: re.Match[str], text: str) -> bool:
     return first is not None
 
 
+def _surnames(match: re.Match[str], text: str) -> bool:
+    known, words = names(), vocabulary()
+    three = [match[g].lower() for g in ("one", "two", "three")]
+    return sum(known.get(w, "00U")[1] > "1" and words.get(w, "0") < "3" for w in three) >= 2
+
+
+def _firm(match: re.Match[str], text: str) -> bool:
+    one = match["one"].lower()
+    return vocabulary().get(one, "0") < "2" or names().get(one, "00U")[1] == "3"
+
+
+def _state(match: re.Match[str], text: str) -> bool:
+    letters = match.group()[:2]
+    line = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
+    return letters.isupper() or (letters.islower() and line.islower())
+
+
 def _street(match: re.Match[str], text: str) -> bool:
     words = match.group("v").split()
     plain_kind = words[-1] in ("Street", "Avenue", "Ave", "Road", "Rd", "Boulevard", "Blvd", "Lane", "Highway", "Hwy", "Parkway")
@@ -475,7 +524,7 @@ def _floor(match: re.Match[str], text: str) -> bool:
 _CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "date": _date, "month": _month, "month_alone": _month_alone, "slash_date": _slash_date, "time": _time, "url": _url, "ip": _ip,
     "phone": _phone, "username": _username,
-    "typist": _typist, "code": _code, "groups": _groups, "word_number": _word_number, "dotted": _dotted, "rare_street": _rare_street, "address": _address, "street": _street, "state_zip": _state_zip, "unit": _unit, "floor": _floor,
+    "typist": _typist, "code": _code, "surnames": _surnames, "firm": _firm, "state": _state, "groups": _groups, "word_number": _word_number, "dotted": _dotted, "rare_street": _rare_street, "address": _address, "street": _street, "state_zip": _state_zip, "unit": _unit, "floor": _floor,
 }  # fmt: skip
 
 STATES = word_class("states")

@@ -85,6 +85,8 @@ class Words:
         lower = word.lower().removesuffix("'s")
         name = self.names.get(lower, "00U")
         vocabulary = self.vocabulary.get(lower, "0")
+        if vocabulary == "0" and lower.partition("'")[2] in _CONTRACTED:
+            vocabulary = "2"
         kinds = self._kinds.get(lower, ())
         shape = _shape(word)
         lexical = f"g{name[0]}s{name[1]}v{vocabulary}"
@@ -129,6 +131,8 @@ class Words:
         if not 3 < len(lower) < 20 or not lower.isascii():
             return False
         common, shorter = self._common, self._shorter
+        if len(lower) == 4:
+            return any(lower[:i] + lower[i + 1] + lower[i] + lower[i + 2 :] in common for i in range(3))
         if lower in shorter:  # a letter is missing
             return True
         for i in range(len(lower)):
@@ -179,6 +183,7 @@ class Words:
         return windows
 
 
+_CONTRACTED = frozenset(("ll", "ve", "re", "d", "m", "t"))
 _STOPS = frozenset([".", "\n", ":", "!", "?", ";", "-", "*", "(", ")"])
 
 
