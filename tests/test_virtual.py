@@ -19,7 +19,7 @@ from updp.quarantine import Reason, Refused
 from updp.sources import Refusal, open_source
 from updp.study import FINDINGS, Study
 
-PATIENTS = 5
+PATIENTS = 4
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,12 @@ def test_same_seed_gives_the_same_bytes_in_another_process(hospital, tmp_path):
 
 def test_another_seed_gives_other_people(hospital, tmp_path):
     _, ledger = hospital
-    other = virtual.make_hospital(tmp_path, seed=6, patients=4)
-    names = {c.value for c in ledger.canaries if c.kind == "record number"}
-    assert names.isdisjoint(c.value for c in other.canaries if c.kind == "record number")
+    pack = pack_of([{"patient": n, "study": 0, "view": "PA", "findings": []} for n in range(4)], tmp_path / "virtual")
+    other = virtual.make_hospital(tmp_path / "out", seed=6, patients=4, pack=pack)
+    for kind in ("record number", "accession number", "UID"):
+        assert {c.value for c in ledger.canaries if c.kind == kind}.isdisjoint(
+            c.value for c in other.canaries if c.kind == kind
+        )
 
 
 def test_identity_stands_in_headers_pixels_and_reports(hospital):
