@@ -1,0 +1,24 @@
+"""Utility: what a release is still good for, as measurements.
+
+`text` and `findings` compare reports, `images` compares films and sets of films, `agreement` compares readers. All
+give `updp.measurement.Measurement`, resampled over patients. A measure that is not the published one never bears its
+name. Stands after image in the flow, inside the hospital.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class MissingRequirement(RuntimeError):
+    """A package or file that a measure needs is not there; the message names it."""
+
+
+def require(package: str, measure: str, install: str | None = None) -> Any:
+    """Import a package that only some measures need, or say which measure wants it and how to get it."""
+    try:
+        return import_module(package)
+    except (ImportError, RuntimeError) as error:  # a package built for another torch fails with RuntimeError
+        name = install or package.partition(".")[0]
+        raise MissingRequirement(f"{measure} needs {name}, which cannot be imported: pip install {name}") from error
