@@ -384,7 +384,7 @@ def main() -> None:
     except (KeyboardInterrupt, BrokenPipeError):
         os._exit(130)
     except Exception as error:
-        if type(error).__module__.startswith("updp.") and isinstance(error, ValueError | OSError):
+        if type(error).__module__.startswith("updp.") and isinstance(error, ValueError | OSError | RuntimeError):
             _fail(str(error))
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             _fail(os.strerror(error.errno or 0))

@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from updp import film
@@ -18,9 +19,12 @@ from updp.keys import Key
 from updp.methods import make_method
 from updp.policy import Policy
 from updp.quarantine import Reason, Refused
+from updp.reports.lexicon import LayerMissing
 from updp.study import CHEXPERT_LABELS, FINDINGS, Report, Study
 
 if TYPE_CHECKING:
+    from updp.reports import Cleaner, Detector
+    from updp.screening.headers import HeaderCleaner
     from updp.sources.base import Source
 
 log = logging.getLogger("updp")
@@ -38,12 +42,19 @@ class Stopped:
 
 def build(source: Source, policy: Policy, key: Key) -> list[tuple[str, Station]]:
     """The study-by-study stations of a run, in order. Whatever cannot load stops the run here, before any study."""
+    detect = lru_cache(1)(lambda: _detector(policy))  # loaded at most once, and only if something has to be read
     return [
         ("read", Read(source, policy)),
-        ("screen", Screen(policy, key)),
-        ("report", CleanReport(policy, key)),
+        ("screen", Screen(policy, key, detect)),
+        ("report", CleanReport(policy, key, detect)),
         ("pseudonymise", Pseudonymise(policy, key)),
     ]
+
+
+def _detector(policy: Policy) -> Detector:
+    from updp.reports import Detector
+
+    return Detector(extra_block=policy.report.block, extra_allow=policy.report.allow)
 
 
 def passage(study: Study, stations: list[tuple[str, Station]]) -> Study | Stopped:
@@ -53,6 +64,8 @@ def passage(study: Study, stations: list[tuple[str, Station]]) -> Study | Stoppe
             study = station(study)
         except Refused as refused:
             return Stopped(name, refused.reason)
+        except LayerMissing:
+            raise  # without a detector nothing may leave: the run stops
         except MemoryError:
             return Stopped(name, Reason.IMAGE_TOO_LARGE)
         except Exception as error:
@@ -97,54 +110,60 @@ class Read:
 class Screen:
     """Header cleaned, burned-in text painted out at native size, then the film made square."""
 
-    def __init__(self, policy: Policy, key: Key) -> None:
-        from updp.reports import Detector
+    def __init__(self, policy: Policy, key: Key, detect: Callable[[], Detector]) -> None:
         from updp.screening.burned_in import TextScreen
-        from updp.screening.headers import HeaderCleaner, identifiers
 
-        self.image = policy.image
-        self.identifiers = identifiers
-        block, allow = policy.report.block, policy.report.allow
-        self.headers = HeaderCleaner(policy.header, key, Detector(extra_block=block, extra_allow=allow))
+        self.policy = policy
+        self.key = key
+        self.detect = detect
         self.text = TextScreen(policy.burned_in)
 
+    @cached_property
+    def headers(self) -> HeaderCleaner:
+        from updp.screening.headers import HeaderCleaner
+
+        return HeaderCleaner(self.policy.header, self.key, self.detect())
+
     def __call__(self, study: Study) -> Study:
-        assert study.pixels is not None
         known: list[str] = []
         flag: str | None = None
         if study.header is not None:
-            known = self.identifiers(study.header)
+            from updp.screening.headers import identifiers
+
+            known = identifiers(study.header)
             flag = study.header.get("BurnedInAnnotation")
             study = study.but(header=self.headers.clean(study.header, patient_id=study.patient_id))
+        assert study.pixels is not None
         screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag)
         painted = sum(box.painted for box in screened.boxes)
-        pixels = film.square(screened.pixels, self.image.size, self.image.fit)
-        return study.but(pixels=pixels).noted(known=known, boxes_painted=painted, boxes=len(screened.boxes))
+        pixels = film.square(screened.pixels, self.policy.image.size, self.policy.image.fit)
+        notes = {**study.notes, "known": known, "boxes_painted": painted, "boxes": len(screened.boxes)}
+        return study.but(pixels=pixels, notes=notes)
 
 
 class CleanReport:
     """PHI out of the report, findings kept; sections the policy does not name stay behind."""
 
-    def __init__(self, policy: Policy, key: Key) -> None:
-        from updp.reports import Cleaner, Detector
-
+    def __init__(self, policy: Policy, key: Key, detect: Callable[[], Detector]) -> None:
         self.policy = policy.report
         self.cleaner: Cleaner | None = None
         if policy.report.mode != "withhold":
-            detector = Detector(extra_block=policy.report.block, extra_allow=policy.report.allow)
-            self.cleaner = Cleaner(detector, key, mode=policy.report.mode)
+            from updp.reports import Cleaner
+
+            self.cleaner = Cleaner(detect(), key, mode=policy.report.mode)
 
     def __call__(self, study: Study) -> Study:
-        known = study.notes.get("known", ())
-        study = study.but(notes={k: v for k, v in study.notes.items() if k != "known"})
+        notes = dict(study.notes)
+        known = notes.pop("known", ())
         if not study.report or self.cleaner is None:
-            return study.but(report=None)
+            return study.but(report=None, notes=notes)
         if sum(map(len, study.report.sections.values())) > self.policy.max_characters:
             raise Refused(Reason.REPORT_TOO_LONG)
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
                        if name in study.report.sections})  # fmt: skip
         cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known)
-        return study.but(report=cleaned.report or None).noted(phi=dict(cleaned.counts), retention=cleaned.retention)
+        notes |= {"phi": dict(cleaned.counts), "retention": cleaned.retention}
+        return study.but(report=cleaned.report or None, notes=notes)
 
 
 class Pseudonymise:
@@ -169,7 +188,8 @@ class Pseudonymise:
             date=None if study.date is None else study.date + self.key.shift(study.patient_id),
             age=None if study.age is None else min(study.age, 90),
             split=study.split or self.key.split(study.patient_id),
-        ).noted(labels_dropped=unknown)
+            notes={**study.notes, "labels_dropped": unknown},
+        )
 
 
 class MakeFilm:
@@ -198,7 +218,7 @@ class MakeFilm:
             if result.pixels is None or result.refused is not None:
                 out.append(Stopped("image", result.refused or Reason.METHOD_REFUSED))
             else:
-                out.append(study.but(pixels=result.pixels).noted(decided=dict(result.decided)))
+                out.append(study.but(pixels=result.pixels, notes={**study.notes, "decided": dict(result.decided)}))
         return out
 
 

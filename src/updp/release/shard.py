@@ -1,9 +1,9 @@
 """Shards: the unit of work, and the unit of storage. They are not the same studies.
 
-A *work shard* is a run of consecutive studies of the source; it lands whole or not at all. A *release shard* is a folder
-of films and a file of reports, chosen for each film by its release id, which is a keyed hash: films that stood side by
-side in the source are scattered, so the order of the release says nothing about the order of patients. For the same
-reason every file carries the same time stamp.
+A *work shard* is a run of consecutive studies of the source; it lands whole or not at all. A *release shard* is a
+folder of films and a file of reports, chosen for each film by its release id, which is a keyed hash: films that stood
+side by side in the source are scattered, so the order of the release says nothing about the order of patients. For the
+same reason every file carries the same time stamp.
 
 While a run is under way its output looks like this::
 
@@ -113,5 +113,7 @@ def land(
             }
         )
     vault.seal(out / "vault" / f"{shard}.vault", links, key)
-    write_bytes(out / ".work" / "shards" / f"{shard}.json", json.dumps(asdict(record)).encode(), mode=0o600)
+    # Field by field: dataclasses.asdict would copy every row of the shard once more.
+    fields = {name: getattr(record, name) for name in record.__slots__}
+    write_bytes(out / ".work" / "shards" / f"{shard}.json", json.dumps(fields).encode(), mode=0o600)
     return record
