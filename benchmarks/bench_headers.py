@@ -51,12 +51,13 @@ def run_tool(tool: str, source: Path, target: Path) -> None:
         from updp.screening.encoding import save
         from updp.screening.headers import HeaderCleaner
 
-        cleaner = HeaderCleaner(HeaderPolicy(), Key(b"benchmark key, 32 bytes long....!"[:32]), Detector())
+        key = Key(b"benchmark key, 32 bytes long....!"[:32])
+        cleaner = HeaderCleaner(HeaderPolicy(), key, Detector())
 
         def clean(path: Path) -> None:
             dataset = pydicom.dcmread(path)
             new = cleaner.clean(dataset, patient_id=str(dataset.get("PatientID", "")) or "none")
-            save(new, target / path.name)
+            save(new, target / f"{key.film(path.stem)}.dcm")  # a release names films by key
 
     elif tool.startswith("dicom-anonymizer"):
         from dicomanonymizer.simpledicomanonymizer import (  # type: ignore[import-untyped]
@@ -282,6 +283,15 @@ def ordinary(n: int, kind: str) -> Dataset:
     return ds
 
 
+def _of_kind(folder: Path, source: Path) -> Path | None:
+    """The file of a folder that holds the same kind of object."""
+    wanted = pydicom.dcmread(source, stop_before_pixels=True).SOPClassUID
+    for path in sorted(folder.glob("*.dcm")):
+        if pydicom.dcmread(path, stop_before_pixels=True, force=True).get("SOPClassUID") == wanted:
+            return path
+    return None
+
+
 def validity(path: Path) -> collections.Counter[str]:
     """The errors dciodvfy finds, without values and places."""
     done = subprocess.run(["dciodvfy", str(path)], capture_output=True, text=True, errors="replace")
@@ -313,7 +323,7 @@ def main() -> int:
 def _tables(args: argparse.Namespace, work: Path) -> None:
     tags = attributes(args.table)
     (work / "canary").mkdir()
-    before = canary_file(tags, work / "canary" / "one.dcm")
+    before = canary_file(tags, work / "canary" / "CanaryFile_Name.dcm")
     kinds = ("CR", "DX", "SC", "SR")
     (work / "valid").mkdir()
     for n, kind in enumerate(kinds):
@@ -323,15 +333,15 @@ def _tables(args: argparse.Namespace, work: Path) -> None:
     )
 
     print(f"One CR file, a canary in each of {len(tags)} attributes of Table E.1-1 and beside it.\n")
-    columns = ("tool", "values unchanged", "canary words in the file", "name three deep", "private block",
+    columns = ("tool", "values unchanged", "canary words in the file", "file name", "name three deep", "private block",
                "flag (0012,0062)", "codes (0012,0064)", "new dciodvfy errors (CR, DX, SC, SR)")  # fmt: skip
     print("| " + " | ".join(columns) + " |")
     print("|---" * len(columns) + "|")
     for tool in TOOLS:
         ran = start_tool(tool, args.peers, work / "canary", work / f"canary-{tool}")
-        out = work / f"canary-{tool}" / "one.dcm"
-        if ran is None or not out.exists():
-            print(f"| {tool} | not run | | | | | | |")
+        out = next(iter((work / f"canary-{tool}").glob("*.dcm")), None)
+        if ran is None or out is None:
+            print(f"| {tool} | not run |" + " |" * (len(columns) - 2))
             continue
         unchanged, words, deep = survivors(before, out, tags)
         after = pydicom.dcmread(out, force=True)
@@ -339,11 +349,11 @@ def _tables(args: argparse.Namespace, work: Path) -> None:
         start_tool(tool, args.peers, work / "valid", work / f"valid-{tool}")
         new = []
         for kind in kinds if input_errors else ():
-            found = work / f"valid-{tool}" / f"{kind}.dcm"
-            new.append(str((validity(found) - input_errors[kind]).total()) if found.exists() else "refused")
+            found = _of_kind(work / f"valid-{tool}", work / "valid" / f"{kind}.dcm")
+            new.append(str((validity(found) - input_errors[kind]).total()) if found else "refused")
         leaked = " (and on the console)" if CANARY.search(ran["console"].encode()) else ""
         print(
-            f"| {tool} | {unchanged} | {words}{leaked} | {'left' if deep else 'gone'} | "
+            f"| {tool} | {unchanged} | {words}{leaked} | {'kept' if 'Canary' in out.name else 'gone'} | {'left' if deep else 'gone'} | "
             f"{'left' if private else 'gone'} | "
             f"{after.get('PatientIdentityRemoved', 'not set')} | "
             f"{len(after.get('DeidentificationMethodCodeSequence', []))} | {', '.join(new) or 'not run'} |",

@@ -148,6 +148,7 @@ def test_a_short_name_is_known_from_the_header():
         line("CEE", 0.76, (494, 160, 102, 214), 3),  # vertebrae
         line("Q", 0.58, (0, 0, 214, 222), 1),  # a prosthesis
         line("DLUL", 0.47, (939, 0, 84, 137), 3),
+        line("LOLO", 0.9, (300, 0, 137, 162), 0),  # a marker and initials
         line("?!", 0.99),
     ],
 )

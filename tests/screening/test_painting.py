@@ -48,6 +48,14 @@ def test_a_film_without_grain_gets_none():
     assert np.allclose(paint_out(film, [(19, 19, 22, 12)]), 0.4, atol=1e-3)
 
 
+def test_a_box_inside_another_is_filled_from_outside_both():
+    film = np.full((100, 100), 0.9, dtype=np.float32)
+    film[:, :20] = 0.1
+    film[70:90, 40:80] = 0.0
+    painted = paint_out(film, [(35, 65, 50, 35), (45, 75, 20, 10)])
+    assert np.abs(painted[65:, 35:85] - 0.9).max() < 0.05
+
+
 def test_the_source_is_left_alone():
     film = slope()
     before = film.copy()

@@ -179,10 +179,12 @@ def _is_text(line: Line) -> bool:
     """
     letters = sum(c.isalnum() for c in line.text)
     _, _, w, h = line.rect
-    if letters >= 4:
-        return max(w, h) >= 2.2 * min(w, h) or line.score >= 0.8
-    compact = max(w, h) < 2.2 * min(w, h)
-    return letters >= 2 and line.score >= 0.9 and (line.upright == 0 or not compact)
+    ratio = max(w, h) / min(w, h)
+    if ratio < 1.5:
+        return letters >= 2 and line.score >= 0.95 and line.upright == 0
+    if ratio < 2.2:
+        return line.score >= (0.8 if letters >= 4 else 0.9) and letters >= 2 and (line.upright == 0 or letters >= 4)
+    return letters >= 4 or (letters >= 2 and line.score >= 0.9)
 
 
 class _Seeds:

@@ -107,12 +107,16 @@ class HeaderCleaner:
     def __init__(
         self, policy: HeaderPolicy, key: Key, detector: Detector | None = None, person: Person | None = None
     ) -> None:
+        self._made_of = (policy, key, detector, person)
         self.policy = policy
         self.key = key
         self.detector = None if detector is None else _Remembered(detector)
         self._person = person or _surrogates(key)
         self._plans: dict[tuple[str | None, bool, str], dict[int, _Rule]] = {}
         self._options = options(policy)
+
+    def __reduce__(self) -> tuple[type[HeaderCleaner], tuple[Any, ...]]:
+        return HeaderCleaner, self._made_of  # caches stay behind when a cleaner goes to a worker
 
     def __repr__(self) -> str:
         return f"HeaderCleaner({self.policy!r}, detector={'yes' if self.detector else 'no'})"

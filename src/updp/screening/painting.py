@@ -20,28 +20,28 @@ Rect = tuple[int, int, int, int]  # x, y, width, height
 
 def paint_out(pixels: NDArray[np.float32], rects: Sequence[Rect]) -> NDArray[np.float32]:
     """A copy of the film with every box replaced by background."""
+    import cv2
+
     out = np.array(pixels, dtype=np.float32, copy=True)
-    hidden = np.zeros(out.shape, dtype=bool)
+    hidden = np.zeros(out.shape, dtype=np.uint8)
     for x, y, w, h in rects:
-        hidden[max(0, y) : y + h, max(0, x) : x + w] = True
-    for x, y, w, h in rects:
+        hidden[max(0, y) : max(0, y + h), max(0, x) : max(0, x + w)] = 1
+    if hidden.all():  # nothing to look like
+        return np.zeros_like(out)
+    holes, labels, stats, _ = cv2.connectedComponentsWithStats(hidden, connectivity=8)
+    for hole in range(1, holes):  # boxes that touch are one hole
+        x, y, w, h = (int(v) for v in stats[hole][:4])
         margin = max(8, min(w, h))
-        top, left = max(0, y - margin), max(0, x - margin)
-        bottom, right = min(out.shape[0], y + h + margin), min(out.shape[1], x + w + margin)
-        if bottom <= top or right <= left:
-            continue
-        hole = hidden[top:bottom, left:right]
-        if hole.all():  # nothing around it to look like
-            out[top:bottom, left:right] = float(np.median(pixels[~hidden])) if not hidden.all() else 0.0
-            continue
-        patch = pixels[top:bottom, left:right]
-        filled = _push_pull(patch, ~hole)
-        grain = _grain(patch, ~hole)
-        noise = np.random.default_rng((x & 0xFFFF, y & 0xFFFF, w, h)).normal(0.0, 1.0, patch.shape) * grain
-        mine = np.zeros_like(hole)
-        mine[max(0, y) - top : y + h - top, max(0, x) - left : x + w - left] = True
-        region = out[top:bottom, left:right]
-        region[mine] = np.clip(filled + noise, 0.0, 1.0).astype(np.float32)[mine]
+        seen = hidden[max(0, y - margin) : y + h + margin, max(0, x - margin) : x + w + margin]
+        while seen.all():
+            margin *= 2
+            seen = hidden[max(0, y - margin) : y + h + margin, max(0, x - margin) : x + w + margin]
+        window = np.s_[max(0, y - margin) : y + h + margin, max(0, x - margin) : x + w + margin]
+        patch, known = pixels[window], hidden[window] == 0
+        noise = np.random.default_rng((x, y, w, h)).normal(0.0, 1.0, patch.shape) * _grain(patch, known)
+        filled = np.clip(_push_pull(patch, known) + noise, 0.0, 1.0).astype(np.float32)
+        mine = labels[window] == hole
+        out[window][mine] = filled[mine]
     return out
 
 
