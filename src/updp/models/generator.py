@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.models.vlm import sentence
+
 if TYPE_CHECKING:
     from updp.models.autoencoder import Autoencoder
     from updp.models.vlm import VisionLanguage
@@ -48,6 +50,10 @@ def join(first: Condition, second: Condition) -> Condition:
     return Condition(torch.cat([a.states, b.states]), torch.cat([a.mask, b.mask]))
 
 
+def _norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(channels // 8, channels)
+
+
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
@@ -58,7 +64,7 @@ class Attention(nn.Module):
     def __init__(self, channels: int, head: int = 32, context: int | None = None) -> None:
         super().__init__()
         self.heads = channels // head
-        self.norm = nn.GroupNorm(32, channels)
+        self.norm = _norm(channels)
         self.query = nn.Linear(channels, channels)
         self.key_value = nn.Linear(context or channels, 2 * channels)
         self.out = nn.Linear(channels, channels)
@@ -84,7 +90,7 @@ class _Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, embedding: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.GroupNorm(32, inputs), nn.GroupNorm(32, outputs)
+        self.norm1, self.norm2 = _norm(inputs), _norm(outputs)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.modulate = nn.Linear(embedding, 2 * outputs)
@@ -150,7 +156,7 @@ class UNet(nn.Module):
                 self.grow.append(nn.Conv2d(w, widths[i - 1], 1))
                 width = widths[i - 1]
         self.blocks = blocks
-        self.norm = nn.GroupNorm(32, width)
+        self.norm = _norm(width)
         self.last = nn.Conv2d(width, channels, 3, padding=1)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
@@ -159,7 +165,7 @@ class UNet(nn.Module):
         half = self.frequencies // 2
         waves = torch.exp(-math.log(10_000) * torch.arange(half, device=latents.device) / half)
         angles = 1000 * times[:, None] * waves
-        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1)) + self.sentence(condition.states[:, 0])
+        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1)) + self.sentence(sentence(condition.states, condition.mask))
         embedding = functional.silu(embedding)
         x = self.first(latents.contiguous(memory_format=torch.channels_last))
         skips = []

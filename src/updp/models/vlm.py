@@ -39,7 +39,7 @@ class _Layer(nn.Module):
 
 
 class TextTower(nn.Module):
-    """Token embeddings to token states; the first state ([CLS]) stands for the sentence."""
+    """Token embeddings to token states."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, context: int) -> None:
         super().__init__()
@@ -58,6 +58,12 @@ class TextTower(nn.Module):
         return states
 
 
+def sentence(states: Tensor, mask: Tensor) -> Tensor:
+    """One vector a text: the mean of its real token states, which learns far faster than a [CLS] state does."""
+    weight = mask[..., None].to(states.dtype)
+    return (states * weight).sum(1) / weight.sum(1).clamp_min(1)
+
+
 class VisionLanguage(nn.Module):
     """Films and texts to unit vectors in one space."""
 
@@ -65,7 +71,7 @@ class VisionLanguage(nn.Module):
         self,
         vocabulary: int,
         width: int = 256,
-        layers: int = 4,
+        layers: int = 2,
         heads: int = 4,
         context: int = 64,
         size: int = 160,
@@ -125,7 +131,8 @@ class VisionLanguage(nn.Module):
 
     def embed_tokens(self, embeddings: Tensor, mask: Tensor) -> Tensor:
         """Unit vectors of token embeddings (with [CLS] and [SEP] in place); differentiable, for prompt optimisation."""
-        return nn.functional.normalize(self.text_head(self.token_states(embeddings, mask)[:, 0]), dim=-1)
+        pooled = sentence(self.token_states(embeddings, mask), mask)
+        return nn.functional.normalize(self.text_head(pooled), dim=-1)
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         ids, mask = self.tokenize(texts)

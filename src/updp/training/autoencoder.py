@@ -53,10 +53,11 @@ class AutoencoderStage:
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
         rows = self.corpus.rows("val")[:96]
+        device = next(module.parameters()).device
         quality, structure = [], []
         for i in range(0, len(rows), 16):
             x = as_tensor(self.corpus.films[rows[i : i + 16]])
-            y = module(x).clamp(0, 1)
+            y = module(x.to(device)).clamp(0, 1).cpu()
             quality.append(psnr(x, y))
             structure.append(ssim(x, y))
         return {"psnr": float(torch.cat(quality).mean()), "ssim": float(torch.cat(structure).mean())}

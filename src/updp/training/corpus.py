@@ -79,6 +79,9 @@ def prepare_corpus(
     """
     if (directory / "corpus.json").exists():
         return load_corpus(directory)
+    from updp.reports import Detector
+
+    detector = Detector()
     directory.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     with open(directory / "films.part", "wb") as file:
@@ -93,7 +96,7 @@ def prepare_corpus(
                     "split": study.split or split_of(study.patient_id, key),
                     "view": study.view or "",
                     "labels": None if study.labels is None else sorted(set(study.labels) & set(FINDINGS)),
-                    "sentences": [] if study.report is None else clean_sentences(study.report),
+                    "sentences": [] if study.report is None else clean_sentences(study.report, detector),
                 }
             )
     if not any(row["split"] == "train" for row in rows):

@@ -10,12 +10,17 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from updp.study import Report
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+if TYPE_CHECKING:
+    from updp.reports import Detector
+
+# A title is no end of a sentence: the name after it must go with it.
+_SENTENCE = re.compile(r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<=[.!?])\s+", re.IGNORECASE)
 _ENUMERATION = re.compile(r"^\s*\d+\s*[.)]\s*")
 # A sentence with any of these is dropped whole: a placeholder marks a hole where an identifier was, numbers of
 # four digits are years or record numbers, and the words name a person, an age, a sex, a date or a place.
@@ -28,14 +33,22 @@ _IDENTIFYING = re.compile(
 SECTIONS = ("findings", "impression")
 
 
-def clean_sentences(report: Report) -> list[str]:
-    """The findings and impression sentences that hold nothing identifying, each once, in order."""
+def clean_sentences(report: Report, detector: Detector | None = None) -> list[str]:
+    """The findings and impression sentences that hold nothing identifying, each once, in order.
+
+    `detector` looks at each section as a whole; a sentence that touches anything it finds is dropped too.
+    """
     seen: dict[str, None] = {}
     for section in SECTIONS:
-        for sentence in _SENTENCE.split(report.sections.get(section, "")):
-            sentence = _ENUMERATION.sub("", sentence).strip()
-            if len(sentence) > 3 and not _IDENTIFYING.search(sentence):
+        text = report.sections.get(section, "")
+        found = [(span.start, span.end) for span in detector.spans(text)] if detector is not None else []
+        start = 0
+        for end in [*(gap.start() for gap in _SENTENCE.finditer(text)), len(text)]:
+            sentence = _ENUMERATION.sub("", text[start:end]).strip()
+            touched = any(a < end and b > start for a, b in found)
+            if len(sentence) > 3 and not touched and not _IDENTIFYING.search(sentence):
                 seen.setdefault(sentence)
+            start = end
     return list(seen)
 
 

@@ -78,7 +78,7 @@ class Recipe:
             self.corpus, first, self.tokenizer(), self.config.vlm_model, self.config.imagenet, self.config.frozen
         )
         vlm: VisionLanguage = self._run(stage, first, stop_after).vlm
-        tuned: VisionLanguage = self._run(VlmTextStage(self.corpus, second, vlm), second, stop_after)
+        tuned: VisionLanguage = self._run(VlmTextStage(self.corpus, second, vlm, self.directory), second, stop_after)
         return tuned
 
     def generator(self, autoencoder: Autoencoder, vlm: VisionLanguage, stop_after: float | None = None) -> UNet:

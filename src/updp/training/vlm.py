@@ -7,6 +7,8 @@ batches, so that reports are told apart from hundreds of others.
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,21 +117,34 @@ class VlmStage:
         rows = self.corpus.rows("val")
         features = film_features(inner.vlm, self.corpus, rows)
         figures = vlm_figures(inner.vlm, self.corpus, rows, features)
-        scores = inner.findings(features).numpy()
+        scores = inner.findings(features.to(inner.findings.weight.device)).cpu().numpy()
         return {"auc": float(np.nanmean(aucs(self.corpus.labels[rows], scores))), **figures}
 
 
 class VlmTextStage:
     name = "vlm-text"
 
-    def __init__(self, corpus: Corpus, config: StageConfig, vlm: VisionLanguage, views: int = 2) -> None:
+    def __init__(
+        self, corpus: Corpus, config: StageConfig, vlm: VisionLanguage, directory: Path, views: int = 1
+    ) -> None:
         self.corpus, self.config, self.vlm = corpus, config, vlm
         self.rows = corpus.rows("train")
+        vlm.requires_grad_(True)
         vlm.image.requires_grad_(False).eval()
-        rng = np.random.default_rng(config.seed)
-        # Several looks at each film, or the heads would learn one exposure by heart.
-        self.looks = torch.stack([film_features(vlm, corpus, self.rows, rng if i else None) for i in range(views)])
+        self.looks = self._looks(directory, views)
         self.module: nn.Module = vlm
+
+    def _looks(self, directory: Path, views: int) -> Tensor:
+        """Features of the training films, `views` looks at each, computed once for these image-tower weights."""
+        digest = hashlib.sha256()
+        for value in self.vlm.image.state_dict().values():
+            digest.update(value.numpy().tobytes())
+        path = directory / f"features-{digest.hexdigest()[:12]}-{views}.npy"
+        if not path.exists():
+            rng = np.random.default_rng(self.config.seed)
+            looks = [film_features(self.vlm, self.corpus, self.rows, rng if i else None) for i in range(views)]
+            np.save(path, torch.stack(looks).numpy())
+        return torch.from_numpy(np.load(path))
 
     def build(self) -> VisionLanguage:
         vlm = VisionLanguage(**self.vlm.config)
@@ -140,10 +155,15 @@ class VlmTextStage:
         vlm = _unwrap(module)
         places = rng.choice(len(self.rows), min(self.config.batch, len(self.rows)), replace=False)
         features = self.looks[rng.integers(0, len(self.looks), len(places)), places].to(device)
-        features = functional.dropout(features, 0.1)
+        features = functional.dropout(features, 0.2)
         texts, same = draw_texts(self.corpus, self.rows[places], rng)
-        ids, mask = vlm.tokenize(texts)
-        text = vlm.embed_tokens(functional.dropout(vlm.text.tokens(ids.to(device)), 0.1), mask.to(device))
+        # Composed texts are short and reports long: embedded in turn, neither pays for the other's padding.
+        order = np.argsort([len(text) for text in texts])
+        parts = []
+        for part in np.array_split(order, 4):
+            ids, mask = vlm.tokenize([texts[i] for i in part])
+            parts.append(vlm.embed_tokens(functional.dropout(vlm.text.tokens(ids.to(device)), 0.1), mask.to(device)))
+        text = torch.cat(parts)[torch.from_numpy(np.argsort(order)).to(device)]
         return contrastive(vlm.embed_features(features), text, vlm.logit_scale, same.to(device))
 
     @torch.no_grad()
@@ -162,23 +182,24 @@ def film_features(
     vlm: VisionLanguage, corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator | None = None
 ) -> Tensor:
     """Image-tower features of films, of an augmented look if `rng` is given."""
+    device = vlm.token_table.device
     out = []
     for i in range(0, len(rows), 32):
-        films = as_tensor(corpus.films[rows[i : i + 32]])
-        out.append(vlm.image(films if rng is None else augment(films, vlm.image.size, rng)))
+        films = as_tensor(corpus.films[rows[i : i + 32]]).to(device)
+        out.append(vlm.image(films if rng is None else augment(films, vlm.image.size, rng)).cpu())
     return torch.cat(out)
 
 
 def vlm_figures(vlm: VisionLanguage, corpus: Corpus, rows: NDArray[np.int64], features: Tensor) -> dict[str, float]:
     """Report→film recall@10 among films with a report, and zero-shot mean AUC on the findings."""
-    image = vlm.embed_features(features)
+    image = vlm.embed_features(features.to(vlm.token_table.device))
     figures = {}
     told = [i for i, row in enumerate(rows) if corpus.sentences[row]]
     if told:
         texts = vlm.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in told])
-        figures["recall@10"] = recall_at((texts @ image[told].T).numpy(), 10)
+        figures["recall@10"] = recall_at((texts @ image[told].T).cpu().numpy(), 10)
         figures["recall@10 chance"] = min(1.0, 10 / len(told))
-    figures["zero-shot auc"] = float(np.nanmean(aucs(corpus.labels[rows], zero_shot(vlm, image).numpy())))
+    figures["zero-shot auc"] = float(np.nanmean(aucs(corpus.labels[rows], zero_shot(vlm, image).cpu().numpy())))
     return figures
 
 

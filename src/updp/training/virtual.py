@@ -1,0 +1,121 @@
+"""Films for the virtual hospital: invented patients whose anatomy persists while findings change.
+
+Each patient is one film from noise; every examination is image-to-image from it with the findings of that day. A film
+that comes too near to a training film, as a person or as a picture, is made again from another seed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from updp.models.pack import Pack
+from updp.training.bench import nearest, pixel_codes
+from updp.training.prompts import compose
+
+#: Findings that come and go within months, and how often an examination shows one.
+_PASSING = ("Effusion", "Atelectasis", "Infiltration", "Pneumonia", "Consolidation", "Edema", "Pneumothorax")
+_LASTING = ("Cardiomegaly", "Emphysema", "Nodule", "Fibrosis", "Pleural_Thickening")
+_SICK, _CHRONIC = 0.5, 0.3
+
+
+@dataclass(frozen=True)
+class Examination:
+    patient: int
+    study: int
+    view: str
+    findings: tuple[str, ...]
+    pixels: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Training films, as persons and as pictures, and from where on a likeness counts as a copy."""
+
+    people: NDArray[np.float32]
+    pictures: NDArray[np.float32]
+    person_limit: float
+    picture_limit: float
+
+    def copies(self, pack: Pack, films: Tensor) -> NDArray[np.bool_]:
+        with torch.no_grad():
+            person = nearest(pack.identity.embed(films).numpy(), self.people)
+        picture = nearest(pixel_codes(films), self.pictures)
+        both: NDArray[np.bool_] = (person > self.person_limit) | (picture > self.picture_limit)
+        return both
+
+
+def make_virtual_films(
+    pack: Pack,
+    seed: int,
+    patients: int = 40,
+    *,
+    shelf: Shelf | None = None,
+    strength: float = 0.5,
+    steps: int = 20,
+    guidance: float = 2.5,
+    tries: int = 5,
+) -> list[Examination]:
+    """Two to five examinations of each patient, one frontal film an examination."""
+    rng = np.random.default_rng([seed, *b"virtual"])
+
+    def fresh(prompts: list[str], **options: Any) -> Tensor:
+        """Films for these prompts, none of them a copy."""
+        seeds = rng.integers(2**31, size=len(prompts))
+        films = pack.generator.generate(prompts, seeds.tolist(), steps, guidance, **options)
+        for _ in range(tries):
+            again = shelf.copies(pack, films) if shelf is not None else np.zeros(len(films), bool)
+            if not again.any():
+                return films
+            places = np.flatnonzero(again)
+            some = {k: v[torch.from_numpy(places)] if isinstance(v, Tensor) else v for k, v in options.items()}
+            seeds = rng.integers(2**31, size=len(places))
+            films[places] = pack.generator.generate(
+                [prompts[i] for i in places], seeds.tolist(), steps, guidance, **some
+            )
+        raise ValueError(f"{int(again.sum())} films stay too near to training films after {tries} tries")
+
+    views = ["AP" if rng.random() < 0.3 else "PA" for _ in range(patients)]
+    lasting = [(str(rng.choice(_LASTING)),) if rng.random() < _CHRONIC else () for _ in range(patients)]
+    bases = fresh([compose(found, view, rng) for found, view in zip(lasting, views, strict=True)])
+    plan: list[tuple[int, int, tuple[str, ...]]] = []
+    for patient in range(patients):
+        for study in range(int(rng.integers(2, 6))):
+            passing = (str(rng.choice(_PASSING)),) if rng.random() < _SICK else ()
+            plan.append((patient, study, lasting[patient] + passing))
+    prompts = [compose(found, views[patient], rng) for patient, _, found in plan]
+    start = bases[torch.tensor([patient for patient, _, _ in plan])]
+    films = fresh(prompts, init_images=start, strength=strength)
+    eight = (films[:, 0] * 255).round().byte().numpy()
+    return [
+        Examination(patient, study, views[patient], found, pixels)
+        for (patient, study, found), pixels in zip(plan, eight, strict=True)
+    ]
+
+
+def write_virtual_films(examinations: list[Examination], folder: Path) -> None:
+    """`films.json` and one grey JPEG an examination, as `updp.virtual` reads them."""
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for made in examinations:
+        file = f"{made.patient}-{made.study}.jpg"
+        Image.fromarray(made.pixels).save(folder / file, quality=90)
+        rows.append(
+            {
+                "patient": made.patient,
+                "study": made.study,
+                "view": made.view,
+                "findings": list(made.findings),
+                "file": file,
+            }
+        )
+    (folder / "films.json").write_text(json.dumps({"films": rows}, indent=1) + "\n", encoding="utf-8")

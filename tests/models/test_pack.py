@@ -1,0 +1,132 @@
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from updp.models import PackError, list_packs, load_pack
+from updp.models.identity import Identity
+from updp.models.pack import embedded_packs, save_weights, to_toml, write_pack_toml
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A pack with one role."""
+    torch.manual_seed(0)
+    folder = tmp_path / "one"
+    folder.mkdir()
+    module = Identity(size=32, space=8, reduce=4)
+    save_weights(module, folder / "identity.safetensors")
+    roles = {"identity": {"kind": "updp", "file": "identity.safetensors", "config": module.config}}
+    write_pack_toml(folder, {"name": "one", "size": 64, "roles": roles})
+    return folder
+
+
+def test_a_pack_gives_back_the_weights_it_was_written_with(folder):
+    torch.manual_seed(0)
+    module = Identity(size=32, space=8, reduce=4).eval()
+    films = torch.rand(2, 1, 64, 64)
+    loaded = load_pack(folder).identity.embed(films)
+    assert loaded.dtype == torch.float32
+    assert torch.allclose(loaded, module.embed(films), atol=2e-2)
+
+
+def test_weights_are_half_precision_on_disk(folder):
+    from safetensors.torch import load_file
+
+    kinds = {v.dtype for v in load_file(folder / "identity.safetensors").values() if v.is_floating_point()}
+    assert kinds == {torch.float16}
+
+
+def test_weights_too_large_for_half_precision_are_refused(tmp_path):
+    module = torch.nn.Linear(1, 1)
+    torch.nn.init.constant_(module.weight, 1e6)
+    with pytest.raises(PackError, match="weight has values that half precision cannot hold"):
+        save_weights(module, tmp_path / "x.safetensors")
+
+
+def test_a_changed_file_is_refused(folder):
+    file = folder / "identity.safetensors"
+    raw = bytearray(file.read_bytes())
+    raw[-1] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(PackError, match=r"identity.safetensors is not the file .* \(wrong SHA-256\)"):
+        load_pack(folder)
+
+
+def test_a_missing_file_is_refused(folder):
+    (folder / "identity.safetensors").unlink()
+    with pytest.raises(PackError, match=r"pack one lacks identity\.safetensors"):
+        load_pack(folder)
+
+
+def test_a_pack_of_another_format_is_refused(folder):
+    toml = folder / "pack.toml"
+    toml.write_text(toml.read_text().replace("format = 1", "format = 2"))
+    with pytest.raises(PackError, match="one is a pack of format 2; this updp reads 1"):
+        load_pack(folder)
+
+
+def test_weights_of_another_shape_are_refused(folder):
+    toml = folder / "pack.toml"
+    toml.write_text(toml.read_text().replace("space = 8", "space = 16"))
+    with pytest.raises(PackError, match="identity of pack one does not fit this version of updp"):
+        _ = load_pack(folder).identity
+
+
+def test_unreadable_toml_and_unknown_roles_are_refused(folder):
+    toml = folder / "pack.toml"
+    toml.write_text(toml.read_text().replace("[roles.identity]", "[roles.oracle]"))
+    with pytest.raises(PackError, match="roles nobody plays: oracle"):
+        load_pack(folder)
+    toml.write_text("format = = 1")
+    with pytest.raises(PackError, match="not readable as TOML"):
+        load_pack(folder)
+
+
+def test_a_role_the_pack_does_not_fill_is_named(folder):
+    with pytest.raises(PackError, match="pack one has no generator; it has identity"):
+        _ = load_pack(folder).generator
+
+
+def test_an_unknown_pack_lists_the_known_ones(tmp_path):
+    with pytest.raises(PackError, match=r"no pack .nowhere.: not a folder with pack\.toml, nor an embedded pack"):
+        load_pack("nowhere")
+    with pytest.raises(PackError, match="no pack"):
+        load_pack(tmp_path)
+
+
+def test_packs_in_a_folder_are_listed_by_name(folder):
+    assert [pack.name for pack in list_packs(folder.parent)] == ["one"]
+
+
+def test_toml_is_read_back_as_it_was_written():
+    import tomllib
+
+    table = {"a": 1, "b": 'x"y', "c": [1.5, 2.0], "d": True, "e": {"f g": {"h": "ü"}, "i": ["p", "q"]}}
+    assert tomllib.loads(to_toml(table)) == table
+
+
+def test_looking_at_packs_does_not_import_torch():
+    code = "import sys, updp.models as m, updp.training; m.list_packs(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not (embedded_packs() / "cxr256").is_dir(), reason="no embedded pack in this build")
+class TestEmbedded:
+    def test_it_is_whole_small_and_fills_every_role(self):
+        pack = load_pack("cxr256")
+        assert set(pack.info["roles"]) == {"autoencoder", "vlm", "generator", "identity", "classifier"}
+        assert sum(f.stat().st_size for f in pack.path.rglob("*") if f.is_file()) <= 90 * 2**20
+
+    def test_its_generator_makes_films_and_its_networks_look_at_them(self):
+        pack = load_pack("cxr256")
+        made = pack.generator.generate(["The heart is enlarged."], [7], steps=3)
+        assert made.shape == (1, 1, 256, 256)
+        assert made.std() > 0.05
+        assert pack.classifier.probabilities(made).shape == (1, 14)
+        assert pack.autoencoder.decode(pack.autoencoder.encode(made)).sub(made).abs().mean() < 0.05
+
+    def test_its_vocabulary_holds_names_to_block(self):
+        words = load_pack("cxr256").vlm.tokenizer.get_vocab()
+        assert {"smith", "january", "male", "cardiomegaly"} <= set(words)

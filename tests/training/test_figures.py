@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+import torch
+
+from updp.training.figures import auc, aucs, frechet, psnr, recall_at, ssim
+
+
+def test_auc_counts_pairs_in_order_and_ties_half():
+    truth = np.array([True, True, False, False])
+    assert auc(truth, np.array([3.0, 2.0, 1.0, 0.0])) == 1
+    assert auc(truth, np.array([0.0, 1.0, 2.0, 3.0])) == 0
+    assert auc(truth, np.array([1.0, 1.0, 1.0, 1.0])) == 0.5
+    assert np.isnan(auc(np.array([True, True]), np.array([1.0, 2.0])))
+
+
+def test_findings_with_few_positives_or_no_labels_are_not_counted():
+    labels = np.array([[1, 1, np.nan]] * 6 + [[0, 0, np.nan]] * 6, np.float32)
+    labels[:5, 1] = 0
+    scores = np.linspace(1, 0, 12)[:, None].repeat(3, 1)
+    each = aucs(labels, scores)
+    assert each[0] == 1
+    assert np.isnan(each[1:]).all()
+
+
+def test_psnr_and_ssim_of_known_images():
+    a = torch.rand(2, 1, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert psnr(torch.zeros(1, 1, 8, 8), torch.full((1, 1, 8, 8), 0.1)).item() == pytest.approx(20, abs=1e-4)
+    assert ssim(a, a).allclose(torch.ones(2), atol=1e-5)
+    assert (ssim(a, a.flip(-1)) < 0.5).all()
+
+
+def test_frechet_distance_of_shifted_gaussians_is_the_shift():
+    x = np.random.default_rng(0).normal(size=(4000, 3))
+    assert frechet(x, x) == pytest.approx(0, abs=1e-6)
+    assert frechet(x, x + np.array([3.0, 0, 4.0])) == pytest.approx(25, rel=1e-6)
+    assert frechet(x, 2 * x) == pytest.approx(3 * (2 - 1) ** 2, rel=0.1)
+
+
+def test_recall_counts_rows_whose_own_column_is_near_enough():
+    similarity = np.array([[0.9, 0.1, 0.2], [0.8, 0.5, 0.7], [0.1, 0.2, 0.9]])
+    assert recall_at(similarity, 1) == pytest.approx(2 / 3)
+    assert recall_at(similarity, 3) == 1

@@ -1,0 +1,220 @@
+import errno
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.miniature import SIZE, TINY, studies
+from updp.models import load_pack
+from updp.models.pack import ROLES
+from updp.training.autoencoder import AutoencoderStage
+from updp.training.bench import bench_pack
+from updp.training.classifier import ClassifierStage
+from updp.training.corpus import NoUsableFilm, load_corpus, prepare_corpus
+from updp.training.identity import IdentityStage, identity_figures
+from updp.training.loop import StageConfig, TrainingError, learning_rate, read_checkpoint, run_stage, write_checkpoint
+from updp.training.recipe import Recipe, train_pack
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return prepare_corpus(studies(), tmp_path_factory.mktemp("corpus"), SIZE)
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    out = tmp_path_factory.mktemp("packs") / "miniature"
+    train_pack(corpus, out, TINY, say=quiet)
+    return out
+
+
+def test_the_recipe_fills_every_role_from_films_to_pack(trained):
+    pack = load_pack(trained)
+    films = torch.rand(3, 1, SIZE, SIZE)
+    assert set(pack.info["roles"]) == set(ROLES)
+    assert pack.autoencoder.decode(pack.autoencoder.encode(films)).shape == films.shape
+    assert pack.identity.embed(films).norm(dim=1).allclose(torch.ones(3), atol=1e-5)
+    assert pack.classifier.probabilities(films).shape == (3, len(pack.classifier.labels))
+    assert pack.vlm.embed_images(films).shape == pack.vlm.embed_texts(["a", "b", "c"]).shape
+    made = pack.generator.generate(["The heart is enlarged."] * 2, [1, 2], steps=2)
+    assert made.shape == (2, 1, SIZE, SIZE)
+    assert made.min() >= 0
+    assert made.max() <= 1
+
+
+def test_the_pack_records_patient_disjoint_splits(trained, corpus):
+    splits = load_pack(trained).info["splits"]
+    assert splits["train"]["patients"] == 18
+    assert splits["val"]["patients"] == 6
+    assert not set(corpus.patients[corpus.rows("train")]) & set(corpus.patients[corpus.rows("val")])
+
+
+def test_the_bench_measures_every_quick_part(trained, corpus):
+    parts = ("autoencoder", "classifier", "identity", "vlm", "generator", "copies")
+    figures = bench_pack(trained, corpus, parts, films=4, say=quiet)
+    assert set(figures) == set(parts)
+    assert 0 <= figures["identity"]["auc val"] <= 1
+    assert figures["generator"]["FD-classifier made"] > 0
+    assert figures["autoencoder"]["psnr"] > 10
+
+
+def test_the_bench_refuses_a_part_it_does_not_know(trained, corpus):
+    with pytest.raises(ValueError, match="nothing measures taste"):
+        bench_pack(trained, corpus, ["taste"], say=quiet)
+
+
+def test_training_again_reads_the_finished_stages_back(trained, corpus, tmp_path):
+    lines: list[str] = []
+    train_pack(corpus, tmp_path / "again", TINY, run=trained.with_name("miniature.run"), say=lines.append)
+    assert sum("resumed at step" in line for line in lines) == 6
+    first, second = load_pack(trained), load_pack(tmp_path / "again")
+    assert first.info["sha256"] == second.info["sha256"]
+
+
+def stage_of(corpus, steps=4):
+    config = StageConfig(steps=steps, batch=4, rate=1e-3, warmup=1)
+    return AutoencoderStage(corpus, config, channels=8, width=16), config
+
+
+def weights(module):
+    return torch.cat([v.flatten().double() for v in module.state_dict().values()])
+
+
+def test_a_stage_killed_and_resumed_ends_where_an_unbroken_one_does(corpus, tmp_path):
+    torch.manual_seed(0)
+    stage, config = stage_of(corpus)
+    begin = {k: v.clone() for k, v in stage.module.state_dict().items()}
+    whole = run_stage(stage, config, tmp_path / "whole", build=stage.build, say=quiet)
+    parts = None
+    for _ in range(4):
+        again, _ = stage_of(corpus)
+        again.module.load_state_dict(begin)
+        parts = run_stage(again, config, tmp_path / "parts", build=again.build, say=quiet, stop_after=0)
+    assert parts is not None
+    assert torch.equal(weights(whole), weights(parts))
+
+
+def test_a_corrupt_checkpoint_gives_way_to_the_one_before(tmp_path):
+    path = tmp_path / "stage.checkpoint"
+    write_checkpoint(path, {"format": 1, "step": 1})
+    write_checkpoint(path, {"format": 1, "step": 2})
+    path.write_bytes(path.read_bytes()[:-7])
+    assert read_checkpoint(path) == {"format": 1, "step": 1}
+
+
+def test_two_corrupt_checkpoints_are_an_error_and_none_is_a_start(tmp_path):
+    path = tmp_path / "stage.checkpoint"
+    assert read_checkpoint(path) is None
+    for name in (path, path.with_suffix(".previous")):
+        name.write_bytes(b"x" * 100)
+    with pytest.raises(TrainingError, match=r"corrupt and no earlier one is intact"):
+        read_checkpoint(path)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    write_checkpoint(tmp_path / "stage.checkpoint", {"format": 99})
+    with pytest.raises(TrainingError, match="format 99, not 1"):
+        read_checkpoint(tmp_path / "stage.checkpoint")
+
+
+def test_a_checkpoint_of_another_shape_is_refused(corpus, tmp_path):
+    stage, config = stage_of(corpus, steps=1)
+    run_stage(stage, config, tmp_path, build=stage.build, say=quiet)
+    other = AutoencoderStage(corpus, config, channels=4, width=16)
+    with pytest.raises(TrainingError, match="belongs to another model shape"):
+        run_stage(other, config, tmp_path, build=other.build, say=quiet)
+
+
+def test_no_room_on_disk_leaves_the_last_checkpoint_intact(tmp_path, monkeypatch):
+    path = tmp_path / "stage.checkpoint"
+    write_checkpoint(path, {"format": 1, "step": 1})
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TrainingError, match=r"No space left on device; the last good checkpoint is intact"):
+        write_checkpoint(path, {"format": 1, "step": 2})
+    assert read_checkpoint(path) == {"format": 1, "step": 1}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["stage.checkpoint"]
+
+
+def test_a_loss_that_is_not_a_number_stops_the_stage(corpus, tmp_path):
+    stage, config = stage_of(corpus)
+    stage.loss = lambda module, *_: module(torch.full((1, 1, SIZE, SIZE), float("nan"))).mean()
+    with pytest.raises(TrainingError, match=r"loss is nan at step 0"):
+        run_stage(stage, config, tmp_path, build=stage.build, say=quiet)
+
+
+def test_a_source_without_a_usable_film_is_refused(tmp_path):
+    lateral = [(name, study.but(view="LATERAL")) for name, study in studies(2)]
+    with pytest.raises(NoUsableFilm, match="no usable frontal film to train on among 0 read"):
+        prepare_corpus(lateral, tmp_path, SIZE)
+
+
+def test_one_class_only_is_refused_before_anything_is_trained(tmp_path):
+    corpus = prepare_corpus(studies(8, classes=1), tmp_path / "corpus", SIZE)
+    with pytest.raises(TrainingError, match="with one class there is nothing to learn"):
+        Recipe(corpus, tmp_path / "run", TINY, say=quiet).all()
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_unlabelled_films_are_refused_by_the_classifier(tmp_path):
+    corpus = prepare_corpus(studies(8, labelled=False), tmp_path, SIZE)
+    with pytest.raises(TrainingError, match="no film of the training patients is labelled"):
+        ClassifierStage(corpus, TINY.classifier, 32, None)
+
+
+def test_single_films_cannot_teach_identity(tmp_path):
+    corpus = prepare_corpus(studies(8, films=1), tmp_path, SIZE)
+    with pytest.raises(TrainingError, match="no training patient has two films"):
+        IdentityStage(corpus, TINY.identity, 32, None)
+
+
+def test_the_corpus_is_decoded_once_and_read_back_the_same(tmp_path):
+    first = prepare_corpus(studies(4), tmp_path, SIZE)
+    second = prepare_corpus(iter(()), tmp_path, SIZE)
+    assert np.array_equal(first.films, second.films)
+    assert first.record_of_splits() == load_corpus(tmp_path).record_of_splits()
+
+
+def test_the_rate_warms_up_and_a_cosine_ends_at_zero():
+    config = StageConfig(steps=100, batch=1, rate=1.0, warmup=10)
+    assert learning_rate(0, config) == pytest.approx(0.1)
+    assert learning_rate(10, config) == pytest.approx(1.0)
+    assert learning_rate(100, config) == pytest.approx(0.0)
+
+
+def test_a_perfect_embedding_verifies_every_pair():
+    patients = np.repeat([f"p{i}" for i in range(6)], 3)
+    figures = identity_figures(np.repeat(np.eye(6, dtype=np.float32), 3, 0), patients, np.random.default_rng(0))
+    assert figures["auc"] == 1
+    assert figures["rank-1"] == 1
+    assert figures["gallery"] == 6
+
+
+def test_an_embedding_that_says_nothing_verifies_by_chance():
+    rng = np.random.default_rng(0)
+    embedded = rng.normal(size=(600, 16)).astype(np.float32)
+    embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)
+    figures = identity_figures(embedded, np.repeat([f"p{i}" for i in range(200)], 3), rng)
+    assert figures["auc"] == pytest.approx(0.5, abs=0.07)
+    assert figures["rank-1"] < 0.05
+
+
+def test_configuration_from_toml_changes_only_what_it_names(tmp_path):
+    from updp.training.config import PackConfig
+
+    file = tmp_path / "pack.toml"
+    file.write_text('name = "big"\nsize = 512\n[generator]\nsteps = 7\n')
+    config = PackConfig.read(file)
+    assert (config.name, config.size, config.generator.steps) == ("big", 512, 7)
+    assert config.generator.batch == PackConfig().generator.batch
+    file.write_text("colour = 1\n")
+    with pytest.raises(ValueError, match="unknown configuration keys: colour"):
+        PackConfig.read(file)
