@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,8 @@ from updp.utility import MissingRequirement, require
 Patients = Sequence[Hashable] | NDArray[Any]
 Style = Literal["iu_xray", "mimic_cxr"]
 UNKNOWN = "<unk>"
+R2GEN = "R2Gen-normalised"
+NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L COCO", "ROUGE-L F1", "METEOR", "meteor_exact_stem")
 
 
 def checked(references: Sequence[str], hypotheses: Sequence[str], patients: Patients | None = None) -> None:
@@ -308,47 +311,49 @@ def text_measures(
     """
     checked(references, hypotheses, patients)
     options = {"seed": seed, "draws": draws, "better": "higher", **options}
+    n = len(set(patients))
+    texts: dict[str, tuple[list[str], list[str]]] = {"raw": (list(references), list(hypotheses))}
+    if normaliser is not None:
+        texts[R2GEN] = ([normaliser(r) for r in references], [normaliser(h) for h in hypotheses])
+    reason = "there are no reports" if not references else None
+    java_reason = None if java else "left out (java=False)"
+    meteors: dict[str, Floats] = {}
+    if java and not reason:
+        try:  # one start of the Java program for both conventions: it reads its tables for longer than it scores
+            both = meteor_counts(*([t for pair in texts.values() for t in pair[side]] for side in (0, 1)))
+            meteors = dict(zip(texts, np.split(both, len(texts)), strict=True))
+        except MissingRequirement as missing:
+            java_reason = str(missing)
     out: list[Measurement] = []
-    for convention in ("raw", "R2Gen-normalised"):
-        if convention == "raw":
-            ours, theirs = list(hypotheses), list(references)
-            split: Callable[[str], list[str]] = tokens_13a
-        elif normaliser is None:
-            names = [f"{name} ({convention})" for name in _names()]
-            why = "R2Gen's vocabulary needs the training reports"
-            out += [Measurement.missing(name, why, n=len(set(patients)), seed=seed) for name in names]
+    for convention in ("raw", R2GEN):
+        why = reason or (None if convention in texts else "R2Gen's vocabulary needs the training reports")
+        if why:
+            out += [Measurement.missing(f"{name} ({convention})", why, n=n, seed=seed) for name in NAMES]
             continue
-        else:
-            ours, theirs = [normaliser(h) for h in hypotheses], [normaliser(r) for r in references]
-            split = str.split
-        out += _measures(convention, theirs, ours, split, patients, java, options)
+        out += _measures(convention, *texts[convention], patients, meteors.get(convention), java_reason, options)
     return out
-
-
-def _names() -> list[str]:
-    return [f"BLEU-{n}" for n in range(1, 5)] + [
-        "ROUGE-L COCO",
-        "ROUGE-L F1",
-        "METEOR",
-        "meteor_exact_stem",
-    ]
 
 
 def _measures(
     convention: str,
     references: list[str],
     hypotheses: list[str],
-    split: Callable[[str], list[str]],
     patients: Patients,
-    java: bool,
+    meteors: Floats | None,
+    java_reason: str | None,
     options: dict[str, Any],
 ) -> list[Measurement]:
+    split = tokens_13a if convention == "raw" else str.split
     ours, theirs = [split(h) for h in hypotheses], [split(r) for r in references]
-    if not references:
-        names = [f"{name} ({convention})" for name in _names()]
-        return [Measurement.missing(name, "there are no reports", seed=options["seed"]) for name in names]
     empty = sum(not h for h in ours)
     options = {**options, "detail": {**options.get("detail", {}), "convention": convention, "empty_hypotheses": empty}}
+
+    def missing(name: str, why: str | None) -> Measurement:
+        return Measurement.missing(f"{name} ({convention})", str(why), n=len(set(patients)), seed=options["seed"])
+
+    def found(name: str, statistic: Callable[..., Any], rows: ArrayLike) -> Measurement:
+        return measure(f"{name} ({convention})", statistic, patients, rows, **options)
+
     counts = bleu_counts(theirs, ours)
     out = []
     for n in range(1, 5):
@@ -356,26 +361,17 @@ def _measures(
         def corpus(rows: ArrayLike, weights: ArrayLike | None = None, n: int = n) -> Any:
             return bleu_of_counts(rows, n, weights)
 
-        out.append(measure(f"BLEU-{n} ({convention})", corpus, patients, counts, **options))
-    coco = [rouge_l(r, h, 1.2) for r, h in zip(theirs, ours, strict=True)]
+        out.append(found(f"BLEU-{n}", corpus, counts))
+    out.append(found("ROUGE-L COCO", mean, [rouge_l(r, h, 1.2) for r, h in zip(theirs, ours, strict=True)]))
     plain = [rouge_l(tokens_rouge(r), tokens_rouge(h)) for r, h in zip(references, hypotheses, strict=True)]
-    out.append(measure(f"ROUGE-L COCO ({convention})", mean, patients, coco, **options))
-    out.append(measure(f"ROUGE-L F1 ({convention})", mean, patients, plain, **options))
-    name = f"METEOR ({convention})"
-    try:
-        if not java:
-            raise MissingRequirement("left out (java=False)")
-        out.append(measure(name, meteor_of_counts, patients, meteor_counts(references, hypotheses), **options))
-    except MissingRequirement as missing:
-        out.append(Measurement.missing(name, str(missing), n=len(set(patients)), seed=options["seed"]))
-    name = f"meteor_exact_stem ({convention})"
+    out.append(found("ROUGE-L F1", mean, plain))
+    out.append(missing("METEOR", java_reason) if meteors is None else found("METEOR", meteor_of_counts, meteors))
     try:
         stem = require("nltk.stem.snowball", "meteor_exact_stem", "nltk").EnglishStemmer().stem
-        scores = [_meteor_exact_stem(r, h, stem) for r, h in zip(theirs, ours, strict=True)]
-        out.append(measure(name, mean, patients, scores, **options))
-    except MissingRequirement as missing:
-        out.append(Measurement.missing(name, str(missing), n=len(set(patients)), seed=options["seed"]))
-    return out
+    except MissingRequirement as error:
+        return [*out, missing("meteor_exact_stem", str(error))]
+    scores = [_meteor_exact_stem(r, h, stem) for r, h in zip(theirs, ours, strict=True)]
+    return [*out, found("meteor_exact_stem", mean, scores)]
 
 
 # Measures with weights -----------------------------------------------------------------------------------------------
@@ -401,7 +397,7 @@ def bert_score(
     _present("BERTScore", weights, ("config.json",))
     if baseline is not None and not baseline.is_file():
         raise MissingRequirement(f"BERTScore: no baseline file {baseline.name} at the path given")
-    vendor = require("radeval.metrics.bertscore._vendor", "BERTScore", "radeval")
+    vendor = _radeval("radeval.metrics.bertscore._vendor", "BERTScore")
     scorer = vendor.BERTScorer(
         model_type=str(weights),
         num_layers=layer,
@@ -435,8 +431,8 @@ def radgraph_f1(
     _present("RadGraph-F1", folder, ("config.json", "weights.th", "vocabulary"))
     _encoder_is_local(folder / "config.json")
     # radeval 2.2 imports itself under its former name in the RadGraph it carries.
-    sys.modules.setdefault("RadEval", require("radeval", "RadGraph-F1"))
-    vendor = require("RadEval.metrics.radgraph", "RadGraph-F1", "radeval")
+    sys.modules.setdefault("RadEval", _radeval("radeval", "RadGraph-F1"))
+    vendor = _radeval("RadEval.metrics.radgraph", "RadGraph-F1")
     scorer = vendor.F1RadGraph(reward_level="all", model_type=model, model_cache_dir=str(weights))
     levels = scorer(refs=list(references), hyps=list(hypotheses))[1]
     names = ("simple, RG_E", "partial, RG_ER", "complete, RG_ER-bar")
@@ -444,6 +440,20 @@ def radgraph_f1(
         measure(f"RadGraph-F1 [{model}, {level}]", mean, patients, list(scores), better="higher", seed=seed, **options)
         for level, scores in zip(names, levels, strict=True)
     ]
+
+
+def _radeval(module: str, measure: str) -> Any:
+    """A module of radeval, kept from the download that some of its modules start when imported."""
+    try:
+        nltk: Any = import_module("nltk")
+    except ImportError:
+        return require(module, measure, "radeval")
+    download = nltk.download
+    nltk.download = lambda *names, **options: False
+    try:
+        return require(module, measure, "radeval")
+    finally:
+        nltk.download = download
 
 
 def _present(what: str, folder: Path, files: Sequence[str]) -> None:
