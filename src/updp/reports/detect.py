@@ -29,6 +29,7 @@ _TITLES = word_class("name_titles")
 _STAFF_TITLES = word_class("staff_titles")
 _CREDENTIALS = word_class("name_credentials")
 _KIN = word_class("kin")
+_LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
 _PARTICLES = word_class("particles")
@@ -162,11 +163,12 @@ class Detector:
         opens = previous in _SENTENCE_ENDS
         if strength >= "2" and (vocabulary == "0" or (vocabulary == "1" and not opens)):
             return True
-        if vocabulary > "0" or len(lower) < 4 or MEDICAL.search(lower) or self._words.is_slip(lower):
+        if vocabulary > "0" or len(lower) < 4 or tokens.words[i + 1 : i + 2] == ["-"] or previous == "-":
             return False
-        if tokens.words[i + 1 : i + 2] == ["-"] or previous == "-":
-            return False
-        return self._words.sound(lower) >= (1 if opens else 0) and doubt > (0.05 if opens else 0.01)
+        if not opens:
+            # Inside a sentence a capital is meant; slips and terms are written small there.
+            return doubt > 0.01 and (self._words.sound(lower) >= 0 or not MEDICAL.search(lower))
+        return doubt > 0.05 and self._words.sound(lower) >= 1 and not MEDICAL.search(lower) and not self._words.is_slip(lower)
 
     def _other(
         self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
@@ -282,12 +284,12 @@ class Detector:
         code = self._words.names.get(lower, "00U")
         vocabulary = self._words.vocabulary.get(lower, "0")
         strength = max(int(code[0]), int(code[1]))
+        if lower in self._eponyms:
+            return True
         if word.islower():
             return (vocabulary < "2" and strength >= 2) or (
                 vocabulary == "0" and len(lower) > 2 and lower not in self._white
             )
-        if lower in self._eponyms:
-            return True
         if vocabulary < "2":
             return lower not in self._white or strength >= 2
         return strength >= 2 and (lower not in self._white or strength == 3 or not capital)
@@ -317,6 +319,12 @@ class Detector:
                     end = self._run(tokens, j, 2)
                     if end > j:
                         out.append(self._found(tokens, j, end, 0.9, f"after {lower}"))
+            elif len(word := words[i]) == 1 and word.isupper() and words[i + 1 : i + 2] == ["."] and i + 2 < n:
+                before = words[i - 1].lower() if i else "\n"
+                if before not in _LETTERED and tokens.starts[i + 2] - tokens.ends[i + 1] <= 1 and self._unknown_name(words[i + 2]):
+                    end = self._run(tokens, i + 2, 2)
+                    if end > i + 2:
+                        out.append(self._found(tokens, i, end, 0.85, "initial and name"))
             elif words[i] == "," and 0 < i < n - 1 and self._listed(tokens, i):
                 end = self._run(tokens, i + 1, 2)
                 if end > i + 1:
@@ -348,7 +356,7 @@ class Detector:
                 j = i + 1
                 while j < n and (words[j].lower().rstrip(".") in _TITLES or words[j] == "."):
                     j += 1
-                end = self._run(tokens, j, 5, comma=True)
+                end = self._run(tokens, j, 5, comma=j == i + 1)
                 if end > j and not self._all_words(tokens, j, end):
                     found = self._found(tokens, j, end, 0.95, f"field {words[i - 1].lower()}")
                     tail = re.compile(r"[._-]?\w*\d+\b").match(text, found.end)
@@ -366,7 +374,7 @@ class Detector:
             return False
         if word.islower():
             return vocabulary < "2" and strength >= "2"
-        return (vocabulary < "2" and (strength >= "2" or not self._words.is_slip(lower))) or strength == "3"
+        return vocabulary < "2" or strength == "3"
 
     def _listed(self, tokens: Tokens, i: int) -> bool:
         """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known as one."""
@@ -377,6 +385,8 @@ class Detector:
             return False
         if i > 1 and tokens.starts[i - 1] - tokens.ends[i - 2] == 1 and tokens.words[i - 2][0].isalnum():
             return False  # a list in a sentence
+        if self._heads_name(tokens, i + 2) or (i > 2 and tokens.words[i - 2] == "." and tokens.words[i - 3].lower() in _TITLES):
+            return False
         names, words = self._words.names, self._words.vocabulary
         known = 0
         for word in (one.lower(), two.lower()):
@@ -385,7 +395,7 @@ class Detector:
             strength = max(names.get(word, "00U")[:2])
             if words.get(word, "0") > "1" and strength < "2":
                 return False
-            known += strength >= "2"
+            known += strength >= "2" or (words.get(word, "0") == "0" and one.isupper() and two.isupper() and len(word) > 2)
         return known > 0 and names.get(two.lower(), "00U")[0] >= "1" or known == 2
 
     def _title_here(self, tokens: Tokens, i: int) -> bool:
@@ -412,9 +422,10 @@ class Detector:
         vocabulary, names = self._words.vocabulary, self._words.names
         for word in tokens.words[a:b]:
             lower = word.lower()
-            if lower[0].isalpha() and (
-                (vocabulary.get(lower, "0") < "2" and lower not in self._white) or max(names.get(lower, "00U")[:2]) == "3"
-            ):
+            if not lower[0].isalpha() or len(lower) < 2 or lower in self._white:
+                continue
+            known, strength = vocabulary.get(lower, "0"), max(names.get(lower, "00U")[:2])
+            if known < "2" or strength == "3" or (strength == "2" and known == "2"):
                 return False
         return True
 
@@ -429,7 +440,7 @@ class Detector:
             if word == "\n" or (taken and gap > 2):
                 break
             if word[0].isalpha():
-                if len(word) == 1 and word.isupper():  # an initial
+                if len(word) == 1 and (word.isupper() or (taken and words[at + 1 : at + 2] == ["."])):  # an initial
                     at += 2 if at + 1 < n and words[at + 1] == "." else 1
                     taken += 1
                     if taken > 1:
@@ -464,6 +475,7 @@ class Detector:
                 and taken == 1
                 and at + 1 < n
                 and self._given_after_comma(words[at - 1], words[at + 1])
+                and not self._heads_name(tokens, at + 2)
             ):
                 at += 1
             else:
@@ -627,10 +639,16 @@ class Detector:
             return []
         a, b = whole
         strong = self._person_here(tokens, a, b)
+        capital = any(w[0].isalpha() and not w.islower() for w in words[a:b])
         out: list[Found] = []
         run: int | None = None
         for i in range(a, b + 1):
-            keep = i < b and (strong or not self._protected(tokens, i, shield)) and words[i] != "\n" if i < b else False
+            keep = (
+                i < b
+                and (strong or not self._protected(tokens, i, shield))
+                and words[i] != "\n"
+                and not (capital and self._filler(words[i]))
+            )
             if keep and run is None:
                 run = i
             elif not keep and run is not None:
@@ -639,6 +657,11 @@ class Detector:
                     out.append(self._found(tokens, *piece, score, why))
                 run = None
         return out
+
+    def _filler(self, word: str) -> bool:
+        """A small, known word among capitalised ones parts two names."""
+        lower = word.lower()
+        return word.islower() and len(word) > 1 and lower in self._words.vocabulary and lower not in _PARTICLES
 
     def _protected(self, tokens: Tokens, i: int, shield: frozenset[int]) -> bool:
         lower = tokens.words[i].lower().removesuffix("'s")
@@ -697,7 +720,9 @@ class Detector:
             vocabulary = self._words.vocabulary.get(lower, "0")
             strength = max(self._words.names.get(lower, "00U")[:2])
             if vocabulary == "0" and strength < "2" and not strong and score < 0.92 and self._words.is_slip(lower):
-                continue
+                i = a + tokens.words[a:b].index(word)
+                if word.islower() or word.isupper() or i == 0 or tokens.words[i - 1] in _SENTENCE_ENDS:
+                    continue
             if word.islower():
                 if (
                     (vocabulary < "2" and strength >= "2")

@@ -65,7 +65,7 @@ class Patterns:
 
     def _load(self, table: dict[str, Any]) -> None:
         fragments = table["fragments"]
-        self._anywhere: list[tuple[Pattern, tuple[str, ...]]] = []
+        self._anywhere: list[tuple[Pattern, tuple[str, ...], re.Pattern[str] | None]] = []
         self._numbers: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
         self._codes: list[Pattern] = []
         by_anchor: dict[str, list[Pattern]] = {}
@@ -84,7 +84,8 @@ class Patterns:
                 _CHECKS[row["check"]] if "check" in row else None,
             )
             if row["at"] == "text":
-                self._anywhere.append((pattern, tuple({need.lower() for need in row["needs"]})))
+                probe = re.compile(row["probe"]) if "probe" in row else None
+                self._anywhere.append((pattern, tuple(sorted({n.lower() for n in row.get("needs", ())})), probe))
             elif row["at"] == "number":
                 for lead in row["lead"].split():
                     for size in range(6, _LONGEST + 1) if lead == "6+" else (int(lead),):
@@ -111,12 +112,10 @@ class Patterns:
         """Everything any pattern finds; spans of different patterns may overlap. ``lower`` is ``text`` in small letters."""
         out: list[Found] = []
         self._shapes = shapes(text)
-        for pattern, needs in self._anywhere:
-            for need in needs:
-                if need in lower:
-                    for match in pattern.regex.finditer(text):
-                        _keep(pattern, match, text, out)
-                    break
+        for pattern, needs, probe in self._anywhere:
+            if probe.search(text) if probe else any(map(lower.__contains__, needs)):
+                for match in pattern.regex.finditer(text):
+                    _keep(pattern, match, text, out)
         words = tokens.words
         seen = self._seen
         for i, word in enumerate(words):
