@@ -56,7 +56,7 @@ def pipeline(tmp_path_factory):
         text_encoder=text,
         tokenizer=tokenizer,
         unet=unet,
-        scheduler=diffusers.DDIMScheduler(),
+        scheduler=diffusers.DDIMScheduler(clip_sample=False, steps_offset=1),
         safety_checker=None,
         feature_extractor=None,
         requires_safety_checker=False,

@@ -25,7 +25,7 @@ from updp.training.autoencoder import as_tensor
 from updp.training.classifier import ClassifierStage
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, prepare_corpus
-from updp.training.figures import aucs, frechet, psnr, ssim
+from updp.training.figures import aucs, frechet, mean_auc, psnr, ssim
 from updp.training.identity import IdentityStage, identity_figures
 from updp.training.loop import run_stage
 from updp.training.prompts import compose
@@ -66,7 +66,7 @@ def bench_autoencoder(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> F
     labels = corpus.labels[rows]
     for name, seen in (("real", films), ("through", again)):
         scores = _in_parts(pack.classifier.probabilities, seen)
-        figures[f"classifier auc {name}"] = float(np.nanmean(aucs(labels, scores)))
+        figures[f"classifier auc {name}"] = mean_auc(labels, scores)
         embedded = _in_parts(pack.identity.embed, seen)
         figures[f"identity auc {name}"] = identity_figures(embedded, corpus.patients[rows], np.random.default_rng(0))[
             "auc"
@@ -81,8 +81,9 @@ def bench_classifier(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Fi
         rows = np.flatnonzero((corpus.splits == split) & corpus.labelled())
         if len(rows) == 0:
             continue
-        each = aucs(corpus.labels[rows], _in_parts(pack.classifier.probabilities, _films(corpus, rows)))
-        figures[f"mean auc {split}"] = float(np.nanmean(each))
+        scores = _in_parts(pack.classifier.probabilities, _films(corpus, rows))
+        each = aucs(corpus.labels[rows], scores)
+        figures[f"mean auc {split}"] = mean_auc(corpus.labels[rows], scores)
         figures[f"findings counted {split}"] = float((~np.isnan(each)).sum())
         if split == "val":
             figures.update({f"auc {n}": float(v) for n, v in zip(FINDINGS, each, strict=True) if v == v})
@@ -135,10 +136,8 @@ def bench_generator(
     asked = corpus.labels[first]
     figures = {
         "films": float(half),
-        "auc of prompt findings": float(np.nanmean(aucs(asked, _in_parts(classifier.probabilities, made)))),
-        "auc on the real films": float(
-            np.nanmean(aucs(asked, _in_parts(classifier.probabilities, _films(corpus, first))))
-        ),
+        "auc of prompt findings": mean_auc(asked, _in_parts(classifier.probabilities, made)),
+        "auc on the real films": mean_auc(asked, _in_parts(classifier.probabilities, _films(corpus, first))),
     }
     figures["auc ratio"] = figures["auc of prompt findings"] / figures["auc on the real films"]
     real = _in_parts(classifier.features, _films(corpus, first))

@@ -12,7 +12,7 @@ from updp.study import FINDINGS
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
-from updp.training.figures import aucs
+from updp.training.figures import mean_auc
 from updp.training.loop import StageConfig, TrainingError
 from updp.training.vlm import masked_bce
 
@@ -64,4 +64,4 @@ class ClassifierStage:
         device = next(module.parameters()).device
         parts = [module(as_tensor(self.corpus.films[rows[i : i + 32]]).to(device)) for i in range(0, len(rows), 32)]
         scores = torch.cat(parts).cpu().numpy()
-        return {"auc": float(np.nanmean(aucs(self.corpus.labels[rows], scores)))}
+        return {"auc": mean_auc(self.corpus.labels[rows], scores)}

@@ -54,6 +54,12 @@ def aucs(labels: NDArray[np.float32], scores: Array, least: int = 5) -> NDArray[
     return out
 
 
+def mean_auc(labels: NDArray[np.float32], scores: Array) -> float:
+    """Mean over the findings that can be counted; NaN if there is none."""
+    each = aucs(labels, scores)
+    return float(each[~np.isnan(each)].mean()) if (~np.isnan(each)).any() else float("nan")
+
+
 def frechet(a: Array, b: Array) -> float:
     """Fréchet distance between Gaussians fitted to two feature sets."""
     ma, mb = a.mean(0), b.mean(0)

@@ -139,7 +139,7 @@ def run_stage(
     averaged.load_state_dict(module.state_dict())
     averaged.requires_grad_(False).to(accelerator.device)
     trainable = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trainable, lr=config.rate, weight_decay=config.decay, betas=(0.9, 0.99))
+    optimizer = torch.optim.AdamW(trainable, lr=config.rate, weight_decay=config.decay, betas=(0.9, 0.99), fused=True)
     module, optimizer = accelerator.prepare(module, optimizer)
     bare = accelerator.unwrap_model(module)
     step, history = 0, []

@@ -23,7 +23,7 @@ from updp.study import FINDINGS
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
-from updp.training.figures import aucs, recall_at
+from updp.training.figures import mean_auc, recall_at
 from updp.training.loop import StageConfig
 from updp.training.prompts import describe, phrases
 
@@ -118,7 +118,7 @@ class VlmStage:
         features = film_features(inner.vlm, self.corpus, rows)
         figures = vlm_figures(inner.vlm, self.corpus, rows, features)
         scores = inner.findings(features.to(inner.findings.weight.device)).cpu().numpy()
-        return {"auc": float(np.nanmean(aucs(self.corpus.labels[rows], scores))), **figures}
+        return {"auc": mean_auc(self.corpus.labels[rows], scores), **figures}
 
 
 class VlmTextStage:
@@ -199,7 +199,7 @@ def vlm_figures(vlm: VisionLanguage, corpus: Corpus, rows: NDArray[np.int64], fe
         texts = vlm.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in told])
         figures["recall@10"] = recall_at((texts @ image[told].T).cpu().numpy(), 10)
         figures["recall@10 chance"] = min(1.0, 10 / len(told))
-    figures["zero-shot auc"] = float(np.nanmean(aucs(corpus.labels[rows], zero_shot(vlm, image).cpu().numpy())))
+    figures["zero-shot auc"] = mean_auc(corpus.labels[rows], zero_shot(vlm, image).cpu().numpy())
     return figures
 
 

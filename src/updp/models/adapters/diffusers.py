@@ -62,7 +62,7 @@ class DiffusersGenerator:
         from diffusers import AutoPipelineForImage2Image, AutoPipelineForText2Image
 
         pipe: Any = AutoPipelineForText2Image.from_pretrained(  # type: ignore[no-untyped-call]
-            str(path), torch_dtype=getattr(torch, dtype), local_files_only=True, safety_checker=None
+            str(path), dtype=getattr(torch, dtype), local_files_only=True, safety_checker=None
         )
         pipe.set_progress_bar_config(disable=True)
         self.text2image: Any = pipe.to(device)

@@ -70,4 +70,5 @@ class OpenClipVlm:
         x = text.ln_final(text.transformer(x, attn_mask=causal))
         # CLIP reads the sentence off its closing token: the last real one.
         last = x[torch.arange(len(x)), mask.long().sum(1) - 1]
-        return functional.normalize(last @ text.text_projection, dim=-1)
+        project = text.text_projection
+        return functional.normalize(project(last) if callable(project) else last @ project, dim=-1)
