@@ -179,10 +179,11 @@ def blacken_by_tesseract(film: NDArray[np.float32]) -> NDArray[np.float32]:
     return out
 
 
-def mark_side(film: NDArray[np.float32], font: str, rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """A printed side marker in an upper corner; where it stands."""
+def mark_side(film: NDArray[np.float32], font: str) -> tuple[int, int, int, int]:
+    """A printed side marker in an upper corner, the one with less in it already; where it stands."""
     face = ImageFont.truetype(font, 44)
-    letter = str(rng.choice(["L", "R"]))
+    corners = {"R": film[:140, :200], "L": film[:140, -200:]}
+    letter = min(corners, key=lambda side: float(corners[side].std()))
     x, y = (SIDE - 70 if letter == "L" else 24), 24
     sheet = Image.new("L", (46, 56))
     ImageDraw.Draw(sheet).text((6, 2), letter, fill=255, font=face)
@@ -215,7 +216,7 @@ def main() -> int:
         row = np.zeros(7, dtype=int)
         for _ in range(args.each):
             film = next(source)
-            marker = mark_side(film, faces[0], rng)
+            marker = mark_side(film, faces[0])
             stamps: list[Stamp] = []
             while len(stamps) < 2:
                 trial = film.copy()

@@ -284,7 +284,9 @@ def ordinary(n: int, kind: str) -> Dataset:
 
 
 def _of_kind(folder: Path, source: Path) -> Path | None:
-    """The file of a folder that holds the same kind of object."""
+    """The file of a folder that was made of ``source``: by its name, or by the kind of object."""
+    if (folder / source.name).exists():
+        return folder / source.name
     wanted = pydicom.dcmread(source, stop_before_pixels=True).SOPClassUID
     for path in sorted(folder.glob("*.dcm")):
         if pydicom.dcmread(path, stop_before_pixels=True, force=True).get("SOPClassUID") == wanted:
@@ -351,9 +353,10 @@ def _tables(args: argparse.Namespace, work: Path) -> None:
         for kind in kinds if input_errors else ():
             found = _of_kind(work / f"valid-{tool}", work / "valid" / f"{kind}.dcm")
             new.append(str((validity(found) - input_errors[kind]).total()) if found else "refused")
+        name = "kept" if "Canary" in out.name else "gone"
         leaked = " (and on the console)" if CANARY.search(ran["console"].encode()) else ""
         print(
-            f"| {tool} | {unchanged} | {words}{leaked} | {'kept' if 'Canary' in out.name else 'gone'} | {'left' if deep else 'gone'} | "
+            f"| {tool} | {unchanged} | {words}{leaked} | {name} | {'left' if deep else 'gone'} | "
             f"{'left' if private else 'gone'} | "
             f"{after.get('PatientIdentityRemoved', 'not set')} | "
             f"{len(after.get('DeidentificationMethodCodeSequence', []))} | {', '.join(new) or 'not run'} |",

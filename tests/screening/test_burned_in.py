@@ -165,6 +165,15 @@ def test_boxes_never_hold_the_text():
 # -- reading again --------------------------------------------------------------------------------------------------
 
 
+def test_the_rim_of_a_box_does_not_nibble_at_a_marker_beside_it():
+    film = FILM.copy()
+    film[18:40, 145:160] = 1.0
+    lines = [line("QUIBBLESWORTH"), line("L", rect=(142, 16, 20, 26))]
+    result = screen(lines, film=film)
+    assert np.array_equal(result.pixels[16:42, 142:162], film[16:42, 142:162])
+    assert sum(box.painted for box in result.boxes) == 1
+
+
 def test_a_painted_film_is_read_again_more_thoroughly():
     told = Told([line("QUIBBLESWORTH")], [line("SMALLPRINT", rect=(20, 80, 90, 12))])
     result = TextScreen(BurnedInPolicy(), told).screen(FILM)

@@ -14,7 +14,7 @@ import difflib
 import importlib.util
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -133,7 +133,9 @@ class TextScreen:
                 return ScreenedFilm(film, (*painted.values(), *kept))
             if turn < ROUNDS:
                 painted |= doomed
-                film = paint_out(film, list(doomed))
+                # the rim of a box must not nibble at a marker beside it; a marker inside a box has no such right
+                spare = [(box.x, box.y, box.w, box.h) for box in kept if not _inside(box, doomed.values())]
+                film = paint_out(film, list(doomed), spare)
         raise Refused(Reason.BURNED_IN_RESIDUAL)
 
     def _judge(self, film: NDArray[np.float32], line: Line, seeds: _Seeds) -> list[Box]:
@@ -169,6 +171,16 @@ class TextScreen:
 
 def _meet(a: Box, b: Box) -> bool:
     return a.x < b.x + b.w and b.x < a.x + a.w and a.y < b.y + b.h and b.y < a.y + a.h
+
+
+def _inside(box: Box, others: Iterable[Box]) -> bool:
+    """Whether half of a box or more is covered by another."""
+    for other in others:
+        width = min(box.x + box.w, other.x + other.w) - max(box.x, other.x)
+        height = min(box.y + box.h, other.y + other.h) - max(box.y, other.y)
+        if width > 0 and height > 0 and 2 * width * height >= box.w * box.h:
+            return True
+    return False
 
 
 def _is_text(line: Line) -> bool:

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 Rect = tuple[int, int, int, int]  # x, y, width, height
 
 
-def paint_out(pixels: NDArray[np.float32], rects: Sequence[Rect]) -> NDArray[np.float32]:
-    """A copy of the film with every box replaced by background."""
+def paint_out(pixels: NDArray[np.float32], rects: Sequence[Rect], spare: Sequence[Rect] = ()) -> NDArray[np.float32]:
+    """A copy of the film with every box replaced by background, what is inside ``spare`` excepted."""
     import cv2
 
     out = np.array(pixels, dtype=np.float32, copy=True)
     hidden = np.zeros(out.shape, dtype=np.uint8)
     for x, y, w, h in rects:
         hidden[max(0, y) : max(0, y + h), max(0, x) : max(0, x + w)] = 1
+    for x, y, w, h in spare:
+        hidden[max(0, y) : max(0, y + h), max(0, x) : max(0, x + w)] = 0
     if hidden.all():  # nothing to look like
         return np.zeros_like(out)
     holes, labels, stats, _ = cv2.connectedComponentsWithStats(hidden, connectivity=8)
