@@ -118,3 +118,11 @@ def test_reports_are_escaped_and_changes_marked_as_whole_names():
 
 def test_a_study_without_report_says_so():
     assert demo.marked_reports(None, None, ("findings",)) == ("(no report)", "(no report)")
+
+
+def test_painting_takes_the_text_and_leaves_the_chest(told):
+    out, result, ledger, _ = told
+    for pair in demo.pairs(out, result.outcome, ledger, demo.demo_policy(), KEY, count=2):
+        assert pair.note.burned_in
+        changed = (abs(pair.screened - pair.before.pixels) > 1e-3).mean()
+        assert 0.001 < changed < 0.2
