@@ -62,7 +62,7 @@ def one_identity(folder: Path) -> str:
     outcome = finished(folder / "run")
     if outcome is None:
         raise SystemExit("there is no finished demonstration in this folder")
-    found = list(demo.pairs(folder, outcome, ledger, policy, key, count=8))
+    found = list(demo.pairs(folder, outcome, ledger, policy, key, count=5))
     pair = max(found, key=telling)
     header = [row for row in demo.marked_headers(pair.before.header, pair.released_header) if row[0] in _SHOWN]
     left, right = demo.marked_reports(pair.before.report, pair.released_report, policy.report.sections)
