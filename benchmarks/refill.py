@@ -28,8 +28,7 @@ from updp.study import BENCHMARK_KEY, split_of
 HERE = Path(__file__).parent / "held_out"
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 LOCALES = (
-    "en_US en_GB en_IE en_IN en_NZ es_MX es_ES fr_FR de_DE it_IT nl_NL pt_BR pl_PL sv_SE fi_FI tr_TR cs_CZ ro_RO hu_HU "
-    "id_ID en_KE yo_NG zu_ZA vi_VN".split()
+    ["en_US", "en_GB", "en_IE", "en_IN", "en_NZ", "es_MX", "es_ES", "fr_FR", "de_DE", "it_IT", "nl_NL", "pt_BR", "pl_PL", "sv_SE", "fi_FI", "tr_TR", "cs_CZ", "ro_RO", "hu_HU", "id_ID", "en_KE", "yo_NG", "zu_ZA", "vi_VN"]
 )
 #: Field to category of the measurement; a field not named here is no identifier.
 KIND = {
@@ -78,7 +77,9 @@ class Filler:
         middle = rng.choice("ABCDEFGHJKLMNPRSTW")
         when = us.date_between("-80y", "-1d")
         d, m, y = when.day, when.strftime("%B"), when.year
-        full = rng.choice([f"{first} {last}"] * 5 + [f"{first} {middle}. {last}", f"{first[0]}. {last}", f"{first} {middle} {last}"])
+        full = rng.choice(
+            [f"{first} {last}"] * 5 + [f"{first} {middle}. {last}", f"{first[0]}. {last}", f"{first} {middle} {last}"]
+        )
         forms: dict[str, Callable[[], str]] = {
             "patient": lambda: full, "staff": lambda: rng.choice([full, f"Dr. {last}", f"Dr {first} {last}", f"Prof. {last}"]),
             "last": lambda: last, "first": lambda: first, "name_lower": lambda: rng.choice([f"{first} {last}", last]).lower(),
@@ -140,7 +141,13 @@ def slips(text: str, spans: list[dict[str, object]], rng: random.Random) -> tupl
         inside[s["start"] : s["end"]] = b"\1" * (s["end"] - s["start"])  # type: ignore[misc,operator]
     letters = list(text)
     for i in range(1, len(letters) - 1):
-        if letters[i].islower() and letters[i + 1].islower() and not inside[i] and not inside[i + 1] and rng.random() < 0.004:
+        if (
+            letters[i].islower()
+            and letters[i + 1].islower()
+            and not inside[i]
+            and not inside[i + 1]
+            and rng.random() < 0.004
+        ):
             letters[i], letters[i + 1] = letters[i + 1], letters[i]
     return "".join(letters), spans
 
@@ -170,7 +177,9 @@ def reports(archive: Path) -> Iterator[dict[str, str]]:
 _PLAIN = ["structures", "changes", "vascularity", "markings", "findings", "contours"]
 
 
-def refill(row: dict[str, str], blocks: dict[str, list[str]], value: Filler, rng: random.Random) -> tuple[str, list[dict[str, object]]]:
+def refill(
+    row: dict[str, str], blocks: dict[str, list[str]], value: Filler, rng: random.Random
+) -> tuple[str, list[dict[str, object]]]:
     """One real report with its holes closed and identifiers put in."""
     parts = [fill(rng.choice(blocks["H"]), value)]
     for section in ("indication", "comparison", "findings", "impression"):
@@ -179,7 +188,11 @@ def refill(row: dict[str, str], blocks: dict[str, list[str]], value: Filler, rng
         body = []
         for sentence in re.split(r"(?<=[.!?])\s+", row[section]):
             sentence = re.sub(r"x-XXXX", "x-ray", sentence)
-            template = re.sub(r"XXXX(?=[ -]year[ -]old)", lambda _: rng.choice(["{{age}}", "{{age}}", "{{age}}", "{{age90}}"]), sentence)
+            template = re.sub(
+                r"XXXX(?=[ -]year[ -]old)",
+                lambda _: rng.choice(["{{age}}", "{{age}}", "{{age}}", "{{age90}}"]),
+                sentence,
+            )
             template = re.sub(r"(?<=[Dd]r\. )XXXX|(?<=Dr )XXXX", "{{last}}", template)
             template = re.sub(r"(?<=(?:from|ated) )XXXX|(?<=since )XXXX|(?<=to )XXXX(?=\.)", "{{date}}", template)
             if section == "comparison":
@@ -232,7 +245,13 @@ def main() -> None:
     rng.shuffle(rows)
     write(args.out / "radiology.jsonl", [refill(row, blocks, value, rng) for row in rows[: args.limit]])
     plain = [{k: re.sub(r"x-XXXX", "x-ray", v) for k, v in row.items()} for row in rows[args.limit : 2 * args.limit]]
-    write(args.out / "untouched.jsonl", [("\n".join(v for k, v in row.items() if k in ("indication", "findings", "impression") and v), []) for row in plain])
+    write(
+        args.out / "untouched.jsonl",
+        [
+            ("\n".join(v for k, v in row.items() if k in ("indication", "findings", "impression") and v), [])
+            for row in plain
+        ],
+    )
     for path in sorted(HERE.glob("*.txt")):
         if path.stem != "radiology":
             made = [fill(line, value) for _ in range(args.rounds) for line in carriers(path.stem)]

@@ -28,10 +28,29 @@ class Residue:
 
 
 _TITLES = frozenset(("dr", "mr", "mrs", "ms", "miss", "prof", "doctor", "professor"))
-_FIELDS = frozenset(("name", "patient", "surname", "mrn", "ssn", "dob", "accession", "phone", "tel", "fax", "address", "email"))
+_FIELDS = frozenset(
+    ("name", "patient", "surname", "mrn", "ssn", "dob", "accession", "phone", "tel", "fax", "address", "email")
+)
 _AFTER = frozenset(("md", "m.d", "rn", "do", "d.o", "phd", "np"))
 _NOT_NAMES = frozenset(
-    ("aware", "notified", "informed", "paged", "called", "who", "and", "the", "on", "at", "from", "in", "will", "was", "is", "has")
+    (
+        "aware",
+        "notified",
+        "informed",
+        "paged",
+        "called",
+        "who",
+        "and",
+        "the",
+        "on",
+        "at",
+        "from",
+        "in",
+        "will",
+        "was",
+        "is",
+        "has",
+    )
 )
 _MONTHS = frozenset(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"))
 _OPEN, _CLOSE = "([{<\"'#*", ")]}>\"',;:.!?*"
@@ -84,7 +103,11 @@ def _judge_digits(word: str, mode: str) -> str | None:
     if len(digits) < 5 or not word.isascii():
         return None
     parts = [p for p in word.replace("/", "-").replace(".", "-").split("-") if p]
-    if all(p.isdigit() for p in parts) and len(parts) == 3 and sorted(map(len, parts)) in ([1, 1, 4], [1, 2, 4], [2, 2, 4], [2, 2, 2]):
+    if (
+        all(p.isdigit() for p in parts)
+        and len(parts) == 3
+        and sorted(map(len, parts)) in ([1, 1, 4], [1, 2, 4], [2, 2, 4], [2, 2, 2])
+    ):
         return "date" if mode == "tag" else None
     if len(parts) == 3 and [len(p) for p in parts] == [3, 2, 4]:
         return None if parts[0] == "000" else "ssn"

@@ -103,7 +103,9 @@ class Detector:
             tagged += self._again(text, tokens, tagged, shield)
         if not text.isascii():
             # Letters an English detector cannot read are not left in: they may be a name.
-            patterns += [Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)]
+            patterns += [
+                Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
+            ]
         institutions = self._institutions(shapes(text)[0]) if _INSTITUTION_WORD.search(text) else []
         return _merge(text, patterns + listed + institutions, tagged)
 
@@ -168,7 +170,12 @@ class Detector:
         if not opens:
             # Inside a sentence a capital is meant; slips and terms are written small there.
             return doubt > 0.01 and (self._words.sound(lower) >= 0 or not MEDICAL.search(lower))
-        return doubt > 0.05 and self._words.sound(lower) >= 1 and not MEDICAL.search(lower) and not self._words.is_slip(lower)
+        return (
+            doubt > 0.05
+            and self._words.sound(lower) >= 1
+            and not MEDICAL.search(lower)
+            and not self._words.is_slip(lower)
+        )
 
     def _other(
         self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
@@ -200,7 +207,7 @@ class Detector:
         elif kind == "DATE":
             if not _MONTH_OR_DAY.search(piece) or medical:
                 return []
-            if digits and digits < 3 and not words or re.fullmatch(r"\d{1,2}-\d{1,2}", piece):
+            if (digits and digits < 3 and not words) or re.fullmatch(r"\d{1,2}-\d{1,2}", piece):
                 return []
             if digits == 0 and (
                 len(piece) < 3 or (piece.islower() and piece in ("may", "march", "mar", "sun", "sat", "mon", "wed"))
@@ -321,7 +328,11 @@ class Detector:
                         out.append(self._found(tokens, j, end, 0.9, f"after {lower}"))
             elif len(word := words[i]) == 1 and word.isupper() and words[i + 1 : i + 2] == ["."] and i + 2 < n:
                 before = words[i - 1].lower() if i else "\n"
-                if before not in _LETTERED and tokens.starts[i + 2] - tokens.ends[i + 1] <= 1 and self._unknown_name(words[i + 2]):
+                if (
+                    before not in _LETTERED
+                    and tokens.starts[i + 2] - tokens.ends[i + 1] <= 1
+                    and self._unknown_name(words[i + 2])
+                ):
                     end = self._run(tokens, i + 2, 2)
                     if end > i + 2:
                         out.append(self._found(tokens, i, end, 0.85, "initial and name"))
@@ -329,10 +340,21 @@ class Detector:
                 end = self._run(tokens, i + 1, 2)
                 if end > i + 1:
                     start = i - 1
-                    while start > 1 and words[start - 1] == "-" and words[start - 2][0].isupper() and tokens.starts[start] == tokens.ends[start - 1]:
+                    while (
+                        start > 1
+                        and words[start - 1] == "-"
+                        and words[start - 2][0].isupper()
+                        and tokens.starts[start] == tokens.ends[start - 1]
+                    ):
                         start -= 2
                     out.append(self._found(tokens, start, end, 0.9, "surname, given name"))
-            elif lower in ("pt", "patient") and i + 1 < n and words[i + 1][0].isupper() and words[i] != "PATIENT" and words[i] != "PT":
+            elif (
+                lower in ("pt", "patient")
+                and i + 1 < n
+                and words[i + 1][0].isupper()
+                and words[i] != "PATIENT"
+                and words[i] != "PT"
+            ):
                 j = i + 1
                 end = self._run(tokens, j, 3)
                 if end > j and any(self._unknown_name(w) for w in words[j:end]):
@@ -379,13 +401,21 @@ class Detector:
     def _listed(self, tokens: Tokens, i: int) -> bool:
         """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known as one."""
         one, two = tokens.words[i - 1], tokens.words[i + 1]
-        if one.islower() or two.islower() or not (one[0].isalpha() and two[0].isalpha()) or len(one) < 2 or len(two) < 2:
+        if (
+            one.islower()
+            or two.islower()
+            or not (one[0].isalpha() and two[0].isalpha())
+            or len(one) < 2
+            or len(two) < 2
+        ):
             return False
         if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
             return False
         if i > 1 and tokens.starts[i - 1] - tokens.ends[i - 2] == 1 and tokens.words[i - 2][0].isalnum():
             return False  # a list in a sentence
-        if self._heads_name(tokens, i + 2) or (i > 2 and tokens.words[i - 2] == "." and tokens.words[i - 3].lower() in _TITLES):
+        if self._heads_name(tokens, i + 2) or (
+            i > 2 and tokens.words[i - 2] == "." and tokens.words[i - 3].lower() in _TITLES
+        ):
             return False
         names, words = self._words.names, self._words.vocabulary
         known = 0
@@ -395,8 +425,10 @@ class Detector:
             strength = max(names.get(word, "00U")[:2])
             if words.get(word, "0") > "1" and strength < "2":
                 return False
-            known += strength >= "2" or (words.get(word, "0") == "0" and one.isupper() and two.isupper() and len(word) > 2)
-        return known > 0 and names.get(two.lower(), "00U")[0] >= "1" or known == 2
+            known += strength >= "2" or (
+                words.get(word, "0") == "0" and one.isupper() and two.isupper() and len(word) > 2
+            )
+        return (known > 0 and names.get(two.lower(), "00U")[0] >= "1") or known == 2
 
     def _title_here(self, tokens: Tokens, i: int) -> bool:
         """ "mr" is also magnetic resonance or mitral regurgitation, "dr" digital radiography, "ms" multiple sclerosis."""
@@ -463,19 +495,23 @@ class Detector:
                 at += 1
                 end = at
             elif (
-                word in "-'."
-                and end == at
-                and at + 1 < n
-                and words[at + 1][0].isalpha()
-                and tokens.ends[at] == tokens.starts[at + 1]
-                and tokens.starts[at] == tokens.ends[at - 1]
-            ) or (word == "^" and end == at) or (
-                comma
-                and word == ","
-                and taken == 1
-                and at + 1 < n
-                and self._given_after_comma(words[at - 1], words[at + 1])
-                and not self._heads_name(tokens, at + 2)
+                (
+                    word in "-'."
+                    and end == at
+                    and at + 1 < n
+                    and words[at + 1][0].isalpha()
+                    and tokens.ends[at] == tokens.starts[at + 1]
+                    and tokens.starts[at] == tokens.ends[at - 1]
+                )
+                or (word == "^" and end == at)
+                or (
+                    comma
+                    and word == ","
+                    and taken == 1
+                    and at + 1 < n
+                    and self._given_after_comma(words[at - 1], words[at + 1])
+                    and not self._heads_name(tokens, at + 2)
+                )
             ):
                 at += 1
             else:
@@ -567,7 +603,12 @@ class Detector:
                     break
                 a -= 2
                 given = words[a - 1] if a and tokens.starts[a] - tokens.ends[a - 1] == 1 else ""
-                if len(given) > 1 and given[0].isalpha() and given.islower() == words[a].islower() and self._nameable(given):
+                if (
+                    len(given) > 1
+                    and given[0].isalpha()
+                    and given.islower() == words[a].islower()
+                    and self._nameable(given)
+                ):
                     a -= 1
             elif (
                 before[0].isalpha()
@@ -683,7 +724,10 @@ class Detector:
         given = [
             w
             for w in alphas
-            if names.get(w, "00U")[0] >= "2" and w not in self._white and w not in self._eponyms and w not in _NEVER
+            if names.get(w, "00U")[0] >= "2"
+            and w not in self._white
+            and w not in self._eponyms
+            and w not in _NEVER
             and (self._words.vocabulary.get(w, "0") < "2" or names[w][0] == "3")
         ]
         return len(alphas) >= 2 and bool(given) and all(not w.islower() for w in words[a:b] if w[0].isalpha())
@@ -696,9 +740,16 @@ class Detector:
             lower = word.lower()
             if len(word) == 1 and word.isupper():  # an initial
                 return False
-            if not word[0].isalpha() or lower in _TITLES or lower in _NEVER or (lower in self._headings and not self._is_name(lower)):
+            if (
+                not word[0].isalpha()
+                or lower in _TITLES
+                or lower in _NEVER
+                or (lower in self._headings and not self._is_name(lower))
+            ):
                 return True
-            return capital and word.islower() and self._words.vocabulary.get(lower, "0") > "0" and lower not in _PARTICLES
+            return (
+                capital and word.islower() and self._words.vocabulary.get(lower, "0") > "0" and lower not in _PARTICLES
+            )
 
         while a < b and edge(words[a]):
             a += 1
@@ -804,7 +855,9 @@ class Detector:
 
 
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
-_SCRIPT = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff\u200c\u200d]){1,60}(?:[ '-](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff]){1,60}){0,12}")
+_SCRIPT = re.compile(
+    r"[^\W\d_\u0000-\u024f\u1e00-\u1eff](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff\u200c\u200d]){1,60}(?:[ '-](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff]){1,60}){0,12}"
+)
 _SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
 _NEVER = word_class("never_names")
 _LEADING = word_class("leading")
@@ -847,7 +900,33 @@ def _inside(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
 _RANK = {
     name: rank
     for rank, name in enumerate(
-        ["hole", "email", "url", "ip", "ssn", "fax", "phone", "mrn", "accession", "health_plan", "account", "licence", "device", "vehicle", "username", "date", "time", "age", "address", "unit", "staff", "name", "institution", "location", "id"]
+        [
+            "hole",
+            "email",
+            "url",
+            "ip",
+            "ssn",
+            "fax",
+            "phone",
+            "mrn",
+            "accession",
+            "health_plan",
+            "account",
+            "licence",
+            "device",
+            "vehicle",
+            "username",
+            "date",
+            "time",
+            "age",
+            "address",
+            "unit",
+            "staff",
+            "name",
+            "institution",
+            "location",
+            "id",
+        ]
     )
 }
 

@@ -63,7 +63,7 @@ class Gazetteer:
             for group, terms in whitelist().items():
                 # Phrases of plain terms are protected word by word; eponyms only as they stand.
                 for term in terms:
-                    if group == "eponyms" and (" " in term or "-" in term) or "-" in term or "/" in term:
+                    if (group == "eponyms" and (" " in term or "-" in term)) or "-" in term or "/" in term:
                         add(term, _PROTECT, 1.0, group, capital=False)
             for term in block:
                 add(term, "id", 1.0, "policy block list", capital=False)

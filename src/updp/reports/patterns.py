@@ -147,7 +147,12 @@ class Patterns:
         if previous in "./:-," and at > 1 and text[at - 2].isdigit():
             return
         first = i
-        while first and starts[first] == ends[first - 1] and i - first < 5 and (words[first - 1][0].isalnum() or words[first - 1] in "-/"):
+        while (
+            first
+            and starts[first] == ends[first - 1]
+            and i - first < 5
+            and (words[first - 1][0].isalnum() or words[first - 1] in "-/")
+        ):
             first -= 1
         while first < i and not words[first][0].isalnum():
             first += 1
@@ -178,7 +183,7 @@ class Patterns:
             match = pattern.regex.match(read, at) or (pattern.regex.match(read, start) if at != start else None)
             if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
                 _keep(pattern, match, text, out)
-        if len(tokens.words[i]) > 3 or tokens.ends[i] < len(text) and text[tokens.ends[i]].isalpha():
+        if len(tokens.words[i]) > 3 or (tokens.ends[i] < len(text) and text[tokens.ends[i]].isalpha()):
             for pattern in self._codes:
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, start)
                 if match:
@@ -210,7 +215,13 @@ class Patterns:
         if j >= 0 and at - ends[j] < 40:
             word = words[j].lower()
             found, why = self._lookup(words, j, word, numbered)
-            if found is None and words[j].isupper() and len(words[j]) < 5 and starts[j] == at - 1 - len(words[j]) and not numbered:
+            if (
+                found is None
+                and words[j].isupper()
+                and len(words[j]) < 5
+                and starts[j] == at - 1 - len(words[j])
+                and not numbered
+            ):
                 # "plate ABC 1234": the letters before the number belong to it.
                 k = j - 1
                 while k >= 0 and words[k].lower() in self._fillers and j - k < 5:
@@ -243,7 +254,7 @@ class Patterns:
             found = self._announcers.get(phrase)
             if found:
                 return found, phrase
-            if j > 1 and words[j - 1] in "/-'" :
+            if j > 1 and words[j - 1] in "/-'":
                 phrase = f"{words[j - 2].lower()}{words[j - 1]}{word}"
                 found = self._announcers.get(phrase)
                 if found:
@@ -273,7 +284,8 @@ _VALUES = {
     "account": re.compile(r"\d{4}(?:[ -]\d{2,7}){2,4}(?!\d)|" + _VALUE.pattern),
 }
 _UNIT = re.compile(
-    r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|a\.m|p\.m|:\d\d)", re.IGNORECASE
+    r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|a\.m|p\.m|:\d\d)",
+    re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d{2})|(?:19|20)\d{2}([/.-])\d{1,2}\2\d{1,2}|\d{1,2}/\d{1,4}")
 
@@ -284,7 +296,7 @@ def _is_date(value: str) -> bool:
         return False
     numbers = [int(n) for n in re.split(r"[/.-]", value)]
     day, month = numbers[-2:] if numbers[0] > 31 else numbers[:2]
-    return 0 < min(day, month) <= 12 and max(day, month) <= 31 or "/" in value
+    return (0 < min(day, month) <= 12 and max(day, month) <= 31) or "/" in value
 
 
 def shapes(text: str) -> tuple[str, str]:
@@ -343,7 +355,16 @@ def _month(match: re.Match[str], text: str) -> bool:
 
 def _month_alone(match: re.Match[str], text: str) -> bool:
     word = match.group()
-    return not word.islower() or word in ("january", "february", "july", "september", "october", "november", "december", "april")
+    return not word.islower() or word in (
+        "january",
+        "february",
+        "july",
+        "september",
+        "october",
+        "november",
+        "december",
+        "april",
+    )
 
 
 def _slash_date(match: re.Match[str], text: str) -> bool:
@@ -380,9 +401,6 @@ def _phone(match: re.Match[str], text: str) -> bool:
     if not 7 <= len(digits) <= 17:
         return False
     return not re.match(r"\s?(?:mg|ml|mcg|units|mm|cm|cc)\b", text[match.end() : match.end() + 7], re.IGNORECASE)
-
-
-
 
 
 def _username(match: re.Match[str], text: str) -> bool:
@@ -430,7 +448,9 @@ def _dotted(match: re.Match[str], text: str) -> bool:
         return False
     before = text[max(0, match.start() - 14) : match.start()].lower()
     cue = re.search(r"(?:by|user|login|username|as|id|ist|typed)\W{0,3}$", before)
-    return bool(cue) or (max(known.get(two, "00U")[:2]) >= "2" and two not in words and one not in words and len(one) > 2)
+    return bool(cue) or (
+        max(known.get(two, "00U")[:2]) >= "2" and two not in words and one not in words and len(one) > 2
+    )
 
 
 def _rare_street(match: re.Match[str], text: str) -> bool:
@@ -492,9 +512,23 @@ def _state(match: re.Match[str], text: str) -> bool:
 
 def _street(match: re.Match[str], text: str) -> bool:
     words = match.group("v").split()
-    plain_kind = words[-1] in ("Street", "Avenue", "Ave", "Road", "Rd", "Boulevard", "Blvd", "Lane", "Highway", "Hwy", "Parkway")
+    plain_kind = words[-1] in (
+        "Street",
+        "Avenue",
+        "Ave",
+        "Road",
+        "Rd",
+        "Boulevard",
+        "Blvd",
+        "Lane",
+        "Highway",
+        "Hwy",
+        "Parkway",
+    )
     # Of other kinds of street only those named after somebody or with a word nobody knows: "on Left Port" is none.
-    return plain_kind or any(vocabulary().get(w.lower(), "0") < "2" or max(names().get(w.lower(), "00U")[:2]) == "3" for w in words[:-1])
+    return plain_kind or any(
+        vocabulary().get(w.lower(), "0") < "2" or max(names().get(w.lower(), "00U")[:2]) == "3" for w in words[:-1]
+    )
 
 
 def _state_zip(match: re.Match[str], text: str) -> bool:
@@ -502,7 +536,11 @@ def _state_zip(match: re.Match[str], text: str) -> bool:
     if not before:
         return False
     one, two = (before.group(1) or "").strip().lower(), before.group(2).lower()
-    return two in STATES or f"{one} {two}" in STATES or (not before.group(2).islower() and (two in places() or f"{one} {two}" in places()))
+    return (
+        two in STATES
+        or f"{one} {two}" in STATES
+        or (not before.group(2).islower() and (two in places() or f"{one} {two}" in places()))
+    )
 
 
 def _unit(match: re.Match[str], text: str) -> bool:

@@ -202,7 +202,7 @@ def _shift_text(text: str, shift: dt.timedelta, year: int) -> str:
         if i == month_at:
             out.append(_like_month(match["word"], moved.month))
         elif by_place.get(i):
-            out.append(_like_number(match["number"], by_place[i] or "", moved))
+            out.append(_like_number(match["number"], by_place[i] or "", moved, month_at < 0))
             if match["ordinal"]:
                 out.append(_like(match["ordinal"], _ordinal(moved.day)))
         else:
@@ -266,21 +266,12 @@ def _century(year: int) -> int:
     return year if year > 99 else 2000 + year if year < 40 else 1900 + year
 
 
-def _like_number(old: str, role: str, moved: dt.date) -> str:
+def _like_number(old: str, role: str, moved: dt.date, numeric: bool) -> str:
     if role == "y":
         return f"{moved.year % 100:02d}" if len(old) == 2 else f"{moved.year:04d}"
     value = moved.month if role == "m" else moved.day
-    return (
-        f"{value:02d}"
-        if len(old) == 2 and old[0] == "0"
-        else str(value)
-        if len(old) < 2 or value > 9
-        else f"{value:0{_pad(old)}d}"
-    )
-
-
-def _pad(old: str) -> int:
-    return 2 if old.startswith("0") else 1
+    # Two digits stay two in numeric dates; beside a month's name only a leading zero asks for one.
+    return f"{value:02d}" if len(old) == 2 and (numeric or old[0] == "0") else str(value)
 
 
 def _like_month(old: str, month: int) -> str:

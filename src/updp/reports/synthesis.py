@@ -155,8 +155,14 @@ class Synthesizer:
             return self._title(self.rng.choice(self.cities))
         stem = self._title(self.rng.choice(self.surnames[2]))
         if r < 0.85:
-            return stem + self.rng.choice("ton ville burg bury ford field port mouth berg stad haven town borough shire land side view chester fort".split())
-        return self.rng.choice(["North", "South", "East", "West", "New", "Port", "Lake", "Fort", "San", "Mount"]) + " " + stem
+            return stem + self.rng.choice(
+                ["ton", "ville", "burg", "bury", "ford", "field", "port", "mouth", "berg", "stad", "haven", "town", "borough", "shire", "land", "side", "view", "chester", "fort"]
+            )
+        return (
+            self.rng.choice(["North", "South", "East", "West", "New", "Port", "Lake", "Fort", "San", "Mount"])
+            + " "
+            + stem
+        )
 
     def _given(self) -> str:
         r = self.rng.random()

@@ -14,7 +14,17 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from updp.reports.lexicon import LayerMissing, blacklist, names, places, read_data, trigrams, vocabulary, whitelist, word_class
+from updp.reports.lexicon import (
+    LayerMissing,
+    blacklist,
+    names,
+    places,
+    read_data,
+    trigrams,
+    vocabulary,
+    whitelist,
+    word_class,
+)
 from updp.reports.words import Tokens
 
 #: A window reaches this many words to both sides of a suspicious one.

@@ -1,0 +1,92 @@
+"""The second opinion: it finds what was left, passes over surrogates, and shares nothing with the first detector."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import updp.release.residual as module
+from updp.keys import Key
+from updp.release.residual import residual_spans
+from updp.reports import Cleaner, Detector
+from updp.study import Report
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Seen by Dr. Okafor today.", [("Okafor", "name")]),
+        ("Xzqorr Qumbel was seen.", []),  # names on no list: one opinion of two
+        ("Jonathan Smith was seen.", [("Jonathan", "name")]),
+        ("MRN 12345678.", [("12345678", "id")]),
+        ("Accession CR-19-12345.", [("CR-19-12345", "id")]),
+        ("SSN 123-45-6789.", [("123-45-6789", "ssn")]),
+        ("Call 317-456-7890.", [("317-456-7890", "phone")]),
+        ("mail mary@hospital.com now", [("mary@hospital.com", "email")]),
+        ("see www.hospital.com", [("www.hospital.com", "url")]),
+        ("from 10.1.2.3", [("10.1.2.3", "ip")]),
+        ("from 10.112.23.34", [("10.112.23.34", "ip")]),
+        ("Dr. aware. Dr. ___ called. XXXX.", []),
+        ("A 4 mm nodule at T12, BP 120/80, 12.5 x 11.25 cm.", []),
+        ("Hodgkin lymphoma with Kerley B lines and a Swan-Ganz catheter.", []),
+        ("Seen on 3/14/2019 and March 14.", []),
+    ],
+)
+def test_golden(text: str, wanted: list[tuple[str, str]]) -> None:
+    assert [(text[r.start : r.end], r.category) for r in residual_spans(text)] == wanted
+
+
+def test_dates_count_where_a_release_should_have_none() -> None:
+    assert [r.category for r in residual_spans("Seen on 3/14/2019.", mode="tag")] == ["date"]
+
+
+@pytest.mark.parametrize("mode", ["tag", "surrogate"])
+def test_a_cleaned_report_passes(mode: str) -> None:
+    text = (
+        "Patient: Jonathan Okafor, MRN 12345678, DOB 3/4/1950, SSN 123-45-6789, tel (317) 456-7890, jon@mail.com.\n"
+        "Lives at 12 Main Street, Boston, MA 02115. Seen by Dr. Mary Smith at Mercy General Hospital, accession CR-19-12345.\n"
+        "No effusion. A 4 mm nodule in the left lower lobe."
+    )
+    assert len(residual_spans(text)) >= 6
+    cleaned = Cleaner(Detector(), Key(bytes(range(32))), mode).clean(Report({"findings": text}), patient_id="p1")  # type: ignore[arg-type]
+    assert residual_spans(cleaned.report.text(), mode=mode) == []  # type: ignore[arg-type]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=200))
+def test_spans_index_the_text(text: str) -> None:
+    for r in residual_spans(text):
+        assert 0 <= r.start < r.end <= len(text)
+
+
+def test_a_long_line_is_read_in_linear_time() -> None:
+    assert residual_spans("a" * 1_000_000) == []
+    assert len(residual_spans("12345678 " * 50_000)) == 50_000
+
+
+def test_it_shares_no_code_and_no_list_with_the_first_detector() -> None:
+    source = Path(module.__file__).read_text("utf-8")
+    imported = {node.module or "" for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)} | {
+        alias.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import) for alias in node.names
+    }
+    assert not [name for name in imported if name.startswith("updp")]
+    reports = Path(module.__file__).parents[1] / "reports"
+    first = "".join(
+        (reports / f"{m}.py").read_text("utf-8") for m in ("detect", "patterns", "gazetteer", "tagger", "view", "words")
+    )
+    assert "residual_names" in source
+    assert "residual_names" not in first
+    for shared in (
+        "names.txt.gz",
+        "vocabulary.txt.gz",
+        "places.txt.gz",
+        "whitelist.toml",
+        "blacklist.toml",
+        "patterns.toml",
+        "word_classes",
+    ):
+        assert f'"{shared}' not in source

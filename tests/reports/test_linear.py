@@ -1,0 +1,80 @@
+"""Long and hostile input costs in proportion to its length: no pattern runs away."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from updp.reports import Detector
+from updp.reports.view import plain
+
+#: Generous: a linear reading of these takes a few seconds even on a busy machine, a quadratic one many minutes.
+_PATIENCE = 60
+
+
+@contextmanager
+def _watchdog(seconds: int) -> Iterator[None]:
+    def bark(*_: object) -> None:
+        raise TimeoutError("more than linear")
+
+    before = signal.signal(signal.SIGALRM, bark)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+_HOSTILE: dict[str, Callable[[int], str]] = {
+    "one word": lambda n: "a" * n,
+    "capitals": lambda n: "A" * n,
+    "digits": lambda n: "1" * n,
+    "dashed digits": lambda n: "12-" * (n // 3),
+    "dotted digits": lambda n: "1." * (n // 2),
+    "colons": lambda n: "1:" * (n // 2),
+    "spaces": lambda n: "Dr." + " " * n + "Smith",
+    "capitalised words": lambda n: "Abcdef " * (n // 7),
+    "numbered capitals": lambda n: "12 Abc Def " * (n // 11),
+    "open brackets": lambda n: "[**" * (n // 3),
+    "open tags": lambda n: "<a " * (n // 3),
+    "ampersands": lambda n: "&#" * (n // 2),
+    "at signs": lambda n: "a@" * (n // 2),
+    "mail": lambda n: "a.b" * (n // 3) + "@",
+    "underscores": lambda n: "_x" * (n // 2),
+    "commas": lambda n: "Smith, " * (n // 7),
+    "hospitals": lambda n: "St. " * (n // 4) + "Hospital",
+    "hyphens": lambda n: "Smith-" * (n // 6),
+    "slashes": lambda n: "http://" + "a/" * (n // 2),
+    "months": lambda n: "May " * (n // 4),
+    "rtf": lambda n: "{\\rtf1 " + "\\b" * (n // 2),
+    "combining marks": lambda n: "e\u0301" * (n // 2),
+    "arabic": lambda n: "\u0645 " * (n // 2),
+    "mrn": lambda n: "MRN: # no. " * (n // 11),
+}
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    return Detector()
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_a_line_of_100_000_characters_is_read_in_linear_time(detector: Detector, name: str) -> None:
+    with _watchdog(_PATIENCE):
+        detector.spans(_HOSTILE[name](100_000))
+
+
+def test_a_megabyte_report_is_read_to_its_end(detector: Detector) -> None:
+    text = "The heart is normal in size. No pleural effusion.\n" * 20_000 + "Seen by Dr. Okafor on 3/4/2019."
+    assert len(text) > 1_000_000
+    with _watchdog(_PATIENCE):
+        found = [text[s.start : s.end] for s in detector.spans(text)]
+    assert found == ["Okafor", "3/4/2019"]
+
+
+def test_a_view_is_as_long_as_its_text_at_most_tenfold() -> None:
+    assert len(plain("\ufdfa" * 1000).text) <= 20 * 1000
