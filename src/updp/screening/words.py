@@ -31,15 +31,12 @@ def descriptor_words() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-def _whole(word: str) -> str:
-    """A pattern for a word that is no part of a longer one: letters end at a non-letter, digits at a non-digit."""
-    if not word.isascii():
-        return re.escape(word)  # Han and Kana have no spaces between words
-
-    def edge(character: str) -> str:
-        return r"[^\W\d_]" if character.isalpha() else r"\d" if character.isdigit() else r"(?!)"
-
-    return f"(?<!{edge(word[0])}){re.escape(word)}(?!{edge(word[-1])})"
+def _joined(text: str, left: int) -> bool:
+    """Whether two neighbouring characters belong to one word: two letters, or two digits."""
+    if left < 0 or left + 1 >= len(text):
+        return False
+    a, b = text[left], text[left + 1]
+    return (a.isalpha() and b.isalpha()) or (a.isdigit() and b.isdigit())
 
 
 class Known:
@@ -48,8 +45,7 @@ class Known:
     def __init__(self, identifiers: Sequence[str], least: int = 3) -> None:
         # one character of Han, Kana or Hangul can be a whole name part
         wanted = {text.lower() for text in identifiers if len(text) >= least or (text and not text.isascii())}
-        self.words = sorted(wanted, key=lambda text: (-len(text), text))
-        self._pattern: re.Pattern[str] | None = None
+        self.words = tuple(wanted)
 
     def __contains__(self, text: str) -> bool:
         return next(self.find(text), None) is not None
@@ -57,11 +53,16 @@ class Known:
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Where they stand."""
         lower = text.lower()
-        if not any(word in lower for word in self.words):
-            return  # almost always; the pattern is not even made
-        if self._pattern is None:
-            self._pattern = re.compile("|".join(map(_whole, self.words)), re.IGNORECASE)
-        yield from ((found.start(), found.end()) for found in self._pattern.finditer(text))
+        if len(lower) != len(text):  # a letter whose small form is two: places would no longer agree
+            lower = "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
+        for word in self.words:
+            start = lower.find(word)
+            while start >= 0:
+                end = start + len(word)
+                # Han and Kana have no spaces between words
+                if not word.isascii() or not (_joined(lower, start - 1) or _joined(lower, end - 1)):
+                    yield start, end
+                start = lower.find(word, start + 1)
 
 
 def _covered(text: str, detector: Detector | None, known: Known) -> list[tuple[int, int]]:
