@@ -1,12 +1,12 @@
-"""Report PHI: recall, precision and speed on corpora with known identifiers, presidio-analyzer beside it in the same run.
+"""Report PHI: recall, precision and speed on corpora with known identifiers; presidio-analyzer in the same run.
 
     python benchmarks/refill.py --reports NLMCXR_reports.tgz --out CORPUS
     python benchmarks/bench_reports.py CORPUS [--presidio PYTHON --model SPACY_MODEL] [--sample 200]
 
-An identifier counts as found when every letter and digit of it lies in a span; a span counts as right when it touches an
-identifier. Whitelist terms lost are counted after cleaning with tags. Reports a second are processor time of one core,
-with nothing remembered from an earlier run; presidio runs in its own interpreter on the first ``--sample`` texts of each
-corpus, timed the same way, and its ratio is to ours on the same texts.
+An identifier counts as found when every letter and digit of it lies in a span; a span counts as right when it touches
+an identifier. Whitelist terms lost are counted after cleaning with tags. Reports a second are processor time of one
+core, with nothing remembered from an earlier run; presidio runs in its own interpreter on the first ``--sample``
+texts of each corpus, timed the same way, and its ratio is to ours on the same texts.
 """
 
 from __future__ import annotations
@@ -65,17 +65,13 @@ class Score:
             if all(covered[i] for i in range(start, end) if text[i].isalnum()):
                 self.hit[s["category"]] += 1
             else:
-                self.errors.append(
-                    f"missed {s['category']}: {text[max(0, start - 30) : start]}<<{text[start:end]}>>{text[end : end + 20]!r}"
-                )
+                self.errors.append(f"missed {s['category']}: {_show_place(text, start, end)}")
         for start, end in spans:
             if any(gold[start:end]):
                 self.right += 1
             else:
                 self.wrong += 1
-                self.errors.append(
-                    f"wrong: {text[max(0, start - 30) : start]}<<{text[start:end]}>>{text[end : end + 20]!r}"
-                )
+                self.errors.append(f"wrong: {_show_place(text, start, end)}")
 
     def recall(self, *groups: str) -> float:
         keys = groups or tuple(self.total)
@@ -154,17 +150,32 @@ def main() -> None:
                 ]
             )
 
-    print(
-        "| corpus | tool | texts | identifiers | names | ids | dates | contact | all | precision | whitelist terms lost | texts/s |"
-    )
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    head = [
+        "corpus",
+        "tool",
+        "texts",
+        "identifiers",
+        "names",
+        "ids",
+        "dates",
+        "contact",
+        "all",
+        "precision",
+        "terms lost",
+        "texts/s",
+    ]
+    print("| " + " | ".join(head) + " |")
+    print("|---|---|" + "---:|" * (len(head) - 2))
     for name, tool, n, score, speed, lost, _, ratio in rows:
-        groups = " | ".join(_show(score.recall(g)) for g in STRICT)
-        shown = "" if lost is None else str(sum(lost.values()))
-        pace = f"{speed:.0f}" if tool == "updp" else f"{speed:.0f} (1/{ratio:.0f})"
-        print(
-            f"| {name} | {tool} | {n} | {sum(score.total.values())} | {groups} | {_show(score.recall())} | {_show(score.precision)} | {shown} | {pace} |"
-        )
+        cells = [name, tool, str(n), str(sum(score.total.values()))]
+        cells += [_show(score.recall(g)) for g in STRICT]
+        cells += [_show(score.recall()), _show(score.precision), "" if lost is None else str(sum(lost.values()))]
+        cells.append(f"{speed:.0f}" if tool == "updp" else f"{speed:.0f} (1/{ratio:.0f})")
+        print("| " + " | ".join(cells) + " |")
+
+
+def _show_place(text: str, start: int, end: int) -> str:
+    return repr(f"{text[max(0, start - 30) : start]}<<{text[start:end]}>>{text[end : end + 20]}")
 
 
 def _show(value: float) -> str:

@@ -27,18 +27,77 @@ from updp.study import BENCHMARK_KEY, split_of
 
 HERE = Path(__file__).parent / "held_out"
 FIELD = re.compile(r"\{\{(\w+)\}\}")
-LOCALES = (
-    ["en_US", "en_GB", "en_IE", "en_IN", "en_NZ", "es_MX", "es_ES", "fr_FR", "de_DE", "it_IT", "nl_NL", "pt_BR", "pl_PL", "sv_SE", "fi_FI", "tr_TR", "cs_CZ", "ro_RO", "hu_HU", "id_ID", "en_KE", "yo_NG", "zu_ZA", "vi_VN"]
-)
+LOCALES = [
+    "en_US",
+    "en_GB",
+    "en_IE",
+    "en_IN",
+    "en_NZ",
+    "es_MX",
+    "es_ES",
+    "fr_FR",
+    "de_DE",
+    "it_IT",
+    "nl_NL",
+    "pt_BR",
+    "pl_PL",
+    "sv_SE",
+    "fi_FI",
+    "tr_TR",
+    "cs_CZ",
+    "ro_RO",
+    "hu_HU",
+    "id_ID",
+    "en_KE",
+    "yo_NG",
+    "zu_ZA",
+    "vi_VN",
+]
 #: Field to category of the measurement; a field not named here is no identifier.
 KIND = {
-    "patient": "name", "reversed": "name", "REVERSED": "name", "last": "name", "first": "name", "staff": "name", "name_lower": "name",
-    "mrn": "id", "accession": "id", "ssn": "id", "account": "id", "plan": "id", "licence": "id", "serial": "id", "id": "id",
-    "username": "id", "plate": "id", "date": "date", "monthday": "date", "monthyear": "date", "year": "date", "month": "date",
-    "weekday": "date", "holiday": "date", "time": "date", "phone": "contact", "fax": "contact", "ext": "contact", "email": "contact",
-    "url": "contact", "ip": "contact", "street": "place", "street_only": "place", "city": "place", "state": "place", "zip": "place",
-    "country": "place", "hospital": "institution", "ward": "institution", "school": "institution", "company": "institution", "age90": "age",
-}  # fmt: skip
+    "patient": "name",
+    "reversed": "name",
+    "REVERSED": "name",
+    "last": "name",
+    "first": "name",
+    "staff": "name",
+    "name_lower": "name",
+    "mrn": "id",
+    "accession": "id",
+    "ssn": "id",
+    "account": "id",
+    "plan": "id",
+    "licence": "id",
+    "serial": "id",
+    "id": "id",
+    "username": "id",
+    "plate": "id",
+    "date": "date",
+    "monthday": "date",
+    "monthyear": "date",
+    "year": "date",
+    "month": "date",
+    "weekday": "date",
+    "holiday": "date",
+    "time": "date",
+    "phone": "contact",
+    "fax": "contact",
+    "ext": "contact",
+    "email": "contact",
+    "url": "contact",
+    "ip": "contact",
+    "street": "place",
+    "street_only": "place",
+    "city": "place",
+    "state": "place",
+    "zip": "place",
+    "country": "place",
+    "hospital": "institution",
+    "ward": "institution",
+    "school": "institution",
+    "company": "institution",
+    "age90": "age",
+}
 
 
 class Filler:
@@ -81,33 +140,116 @@ class Filler:
             [f"{first} {last}"] * 5 + [f"{first} {middle}. {last}", f"{first[0]}. {last}", f"{first} {middle} {last}"]
         )
         forms: dict[str, Callable[[], str]] = {
-            "patient": lambda: full, "staff": lambda: rng.choice([full, f"Dr. {last}", f"Dr {first} {last}", f"Prof. {last}"]),
-            "last": lambda: last, "first": lambda: first, "name_lower": lambda: rng.choice([f"{first} {last}", last]).lower(),
-            "reversed": lambda: f"{last}, {first}" + rng.choice(["", f" {middle}."]), "REVERSED": lambda: f"{last}, {first}".upper(),
-            "mister": lambda: rng.choice(["Mr.", "Mrs.", "Ms.", "Mr", "Mrs", "Miss"]), "title": lambda: rng.choice(["Dr.", "Dr", "Prof.", "Doctor"]),
+            "patient": lambda: full,
+            "staff": lambda: rng.choice([full, f"Dr. {last}", f"Dr {first} {last}", f"Prof. {last}"]),
+            "last": lambda: last,
+            "first": lambda: first,
+            "name_lower": lambda: rng.choice([f"{first} {last}", last]).lower(),
+            "reversed": lambda: f"{last}, {first}" + rng.choice(["", f" {middle}."]),
+            "REVERSED": lambda: f"{last}, {first}".upper(),
+            "mister": lambda: rng.choice(["Mr.", "Mrs.", "Ms.", "Mr", "Mrs", "Miss"]),
+            "title": lambda: rng.choice(["Dr.", "Dr", "Prof.", "Doctor"]),
             "relative": lambda: rng.choice(["wife", "husband", "son", "daughter", "mother", "brother", "niece"]),
-            "age": lambda: str(rng.randint(18, 89)), "age90": lambda: str(rng.randint(90, 104)),
-            "date": lambda: rng.choice([when.strftime(f) for f in ("%m/%d/%Y", "%m/%d/%y", "%d/%m/%Y", "%Y-%m-%d", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%d.%m.%Y", "%Y/%m/%d")] + [f"{m} {d}, {y}", f"{m[:3]}. {d}, {y}", f"{when.month}/{d}/{y}"]),
+            "age": lambda: str(rng.randint(18, 89)),
+            "age90": lambda: str(rng.randint(90, 104)),
+            "date": lambda: rng.choice(
+                [
+                    when.strftime(f)
+                    for f in (
+                        "%m/%d/%Y",
+                        "%m/%d/%y",
+                        "%d/%m/%Y",
+                        "%Y-%m-%d",
+                        "%d-%b-%Y",
+                        "%d %B %Y",
+                        "%b %d, %Y",
+                        "%d.%m.%Y",
+                        "%Y/%m/%d",
+                    )
+                ]
+                + [f"{m} {d}, {y}", f"{m[:3]}. {d}, {y}", f"{when.month}/{d}/{y}"]
+            ),
             "monthday": lambda: rng.choice([f"{m} {d}", f"{d} {m}", f"{m[:3]} {d}", f"{when.month}/{d}"]),
-            "monthyear": lambda: rng.choice([f"{m} {y}", f"{when.month}/{y}", f"{m[:3]} {y}"]), "year": lambda: str(y), "month": lambda: m,
-            "weekday": lambda: when.strftime("%A"), "holiday": lambda: rng.choice(["Thanksgiving", "Christmas", "Easter", "New Year's Eve", "Labor Day", "Memorial Day", "Diwali"]),
-            "time": lambda: rng.choice([f"{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}", f"{rng.randint(1, 12)}:{rng.randint(0, 59):02d} {rng.choice(['AM', 'PM', 'a.m.', 'pm'])}"]),
-            "mrn": lambda: us.bothify(rng.choice(["#######", "########", "##-##-##-#", "?######", "H########", "00######"])).upper(),
-            "accession": lambda: us.bothify(rng.choice(["?########", "##-#######", "RAD-####-#####", "########", "XR######"])).upper(),
-            "ssn": us.ssn, "account": lambda: us.numerify(rng.choice(["##########", "#####-##", "########"])),
+            "monthyear": lambda: rng.choice([f"{m} {y}", f"{when.month}/{y}", f"{m[:3]} {y}"]),
+            "year": lambda: str(y),
+            "month": lambda: m,
+            "weekday": lambda: when.strftime("%A"),
+            "holiday": lambda: rng.choice(
+                ["Thanksgiving", "Christmas", "Easter", "New Year's Eve", "Labor Day", "Memorial Day", "Diwali"]
+            ),
+            "time": lambda: rng.choice(
+                [
+                    f"{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}",
+                    f"{rng.randint(1, 12)}:{rng.randint(0, 59):02d} {rng.choice(['AM', 'PM', 'a.m.', 'pm'])}",
+                ]
+            ),
+            "mrn": lambda: us.bothify(
+                rng.choice(["#######", "########", "##-##-##-#", "?######", "H########", "00######"])
+            ).upper(),
+            "accession": lambda: us.bothify(
+                rng.choice(["?########", "##-#######", "RAD-####-#####", "########", "XR######"])
+            ).upper(),
+            "ssn": us.ssn,
+            "account": lambda: us.numerify(rng.choice(["##########", "#####-##", "########"])),
             "plan": lambda: us.bothify(rng.choice(["???#########", "#########A", "########", "W########"])).upper(),
-            "licence": lambda: us.bothify(rng.choice(["?######", "#######", "??######"])).upper(), "serial": lambda: us.bothify(rng.choice(["???######", "#######", "??####?", "P####-###"])).upper(),
-            "id": lambda: us.bothify(rng.choice(["######", "########", "??-#####", "####-####"])).upper(), "username": lambda: rng.choice([f"{first[0]}{last}{rng.randint(1, 99)}", f"{first}.{last}", f"{last}{first[0]}01"]).lower().replace(" ", "").replace("'", ""),
+            "licence": lambda: us.bothify(rng.choice(["?######", "#######", "??######"])).upper(),
+            "serial": lambda: us.bothify(rng.choice(["???######", "#######", "??####?", "P####-###"])).upper(),
+            "id": lambda: us.bothify(rng.choice(["######", "########", "??-#####", "####-####"])).upper(),
+            "username": lambda: (
+                rng.choice([f"{first[0]}{last}{rng.randint(1, 99)}", f"{first}.{last}", f"{last}{first[0]}01"])
+                .lower()
+                .replace(" ", "")
+                .replace("'", "")
+            ),
             "plate": lambda: us.bothify(rng.choice(["???-####", "### ???", "??? ####"])).upper(),
-            "phone": lambda: rng.choice([us.numerify("(###) ###-####"), us.numerify("###-###-####"), us.numerify("###.###.####"), us.numerify("+1 ### ### ####"), us.numerify("+44 1### ######"), us.numerify("+49 30 ######"), us.numerify("###-####")]),
-            "fax": lambda: us.numerify("###-###-####"), "ext": lambda: us.numerify("####"), "email": lambda: f"{first}.{last}@{us.domain_name()}".lower().replace(" ", "").replace("'", ""),
-            "url": lambda: rng.choice([us.url(), "www." + us.domain_name()]), "ip": us.ipv4,
-            "street": lambda: us.street_address().replace("\n", ", "), "street_only": us.street_name, "city": us.city, "state": us.state_abbr, "zip": us.postcode,
-            "country": lambda: rng.choice(["Ghana", "Portugal", "Honduras", "Bangladesh", "Lebanon", "Romania", "Japan", "Chile"]),
-            "hospital": lambda: rng.choice([f"{last} Memorial Hospital", f"{us.city()} General Hospital", f"St. {first}'s Hospital", f"{us.city()} Medical Center", f"{last} Clinic", f"{us.city()} Regional Medical Center", f"{last} Nursing Home", f"{last} Health Centre"]),
-            "ward": lambda: rng.choice([f"Ward {rng.randint(1, 30)}", f"Room {rng.randint(100, 900)}", f"{rng.randint(2, 9)} East", f"bed {rng.randint(1, 40)}", f"Ward {rng.choice('ABC')}{rng.randint(1, 9)}"]),
-            "school": lambda: f"{last} High School", "company": us.company,
-        }  # fmt: skip
+            "phone": lambda: rng.choice(
+                [
+                    us.numerify("(###) ###-####"),
+                    us.numerify("###-###-####"),
+                    us.numerify("###.###.####"),
+                    us.numerify("+1 ### ### ####"),
+                    us.numerify("+44 1### ######"),
+                    us.numerify("+49 30 ######"),
+                    us.numerify("###-####"),
+                ]
+            ),
+            "fax": lambda: us.numerify("###-###-####"),
+            "ext": lambda: us.numerify("####"),
+            "email": lambda: f"{first}.{last}@{us.domain_name()}".lower().replace(" ", "").replace("'", ""),
+            "url": lambda: rng.choice([us.url(), "www." + us.domain_name()]),
+            "ip": us.ipv4,
+            "street": lambda: us.street_address().replace("\n", ", "),
+            "street_only": us.street_name,
+            "city": us.city,
+            "state": us.state_abbr,
+            "zip": us.postcode,
+            "country": lambda: rng.choice(
+                ["Ghana", "Portugal", "Honduras", "Bangladesh", "Lebanon", "Romania", "Japan", "Chile"]
+            ),
+            "hospital": lambda: rng.choice(
+                [
+                    f"{last} Memorial Hospital",
+                    f"{us.city()} General Hospital",
+                    f"St. {first}'s Hospital",
+                    f"{us.city()} Medical Center",
+                    f"{last} Clinic",
+                    f"{us.city()} Regional Medical Center",
+                    f"{last} Nursing Home",
+                    f"{last} Health Centre",
+                ]
+            ),
+            "ward": lambda: rng.choice(
+                [
+                    f"Ward {rng.randint(1, 30)}",
+                    f"Room {rng.randint(100, 900)}",
+                    f"{rng.randint(2, 9)} East",
+                    f"bed {rng.randint(1, 40)}",
+                    f"Ward {rng.choice('ABC')}{rng.randint(1, 9)}",
+                ]
+            ),
+            "school": lambda: f"{last} High School",
+            "company": us.company,
+        }
         return forms[field]()
 
 

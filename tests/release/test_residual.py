@@ -48,7 +48,8 @@ def test_dates_count_where_a_release_should_have_none() -> None:
 def test_a_cleaned_report_passes(mode: str) -> None:
     text = (
         "Patient: Jonathan Okafor, MRN 12345678, DOB 3/4/1950, SSN 123-45-6789, tel (317) 456-7890, jon@mail.com.\n"
-        "Lives at 12 Main Street, Boston, MA 02115. Seen by Dr. Mary Smith at Mercy General Hospital, accession CR-19-12345.\n"
+        "Lives at 12 Main Street, Boston, MA 02115. Seen by Dr. Mary Smith at Mercy General Hospital, "
+        "accession CR-19-12345.\n"
         "No effusion. A 4 mm nodule in the left lower lobe."
     )
     assert len(residual_spans(text)) >= 6

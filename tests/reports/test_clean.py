@@ -1,4 +1,6 @@
-"""Cleaning: tags or surrogates, sections kept, the patient's own identifiers, nothing of the findings lost, idempotent."""
+"""Cleaning: tags or surrogates, sections kept, the patient's own identifiers, nothing of the findings lost,
+idempotent.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,8 @@ def test_surrogates_are_the_same_in_all_sections_and_reports(detector: Detector)
 def test_a_name_that_is_a_finding_goes_only_where_a_name_stands(cleaner: Cleaner, known: tuple[str, ...]) -> None:
     report = Report(
         {
-            "findings": "Cyst, Mary was seen. Renal cyst unchanged. Cyst in the left kidney. Mrs Cyst agrees. No cysts elsewhere."
+            "findings": "Cyst, Mary was seen. Renal cyst unchanged. Cyst in the left kidney. Mrs Cyst agrees. "
+            "No cysts elsewhere."
         }
     )
     cleaned = cleaner.clean(report, patient_id="p1", known=known)
@@ -124,13 +127,29 @@ def test_a_seal_is_known_to_another_cleaner_of_the_same_key_only(detector: Detec
 _SENTENCES = st.lists(
     st.sampled_from(
         [
-            "Seen by Dr. Okafor on 3/4/2019.", "No effusion.", "Patient: Nkosi, Thandiwe", "MRN 1234567", "at 14:32", "A 93-year-old man.",
-            "Left lower lobe mass.", "Call (317) 456-7890.", "XXXX", "Mercy General Hospital", "lives in Boston, MA 02115", "13/13/2019",
-            "Hodgkin", "smith", "her daughter Griselda", "since May", "[NAME]", "zz", "Ward 7B",
+            "Seen by Dr. Okafor on 3/4/2019.",
+            "No effusion.",
+            "Patient: Nkosi, Thandiwe",
+            "MRN 1234567",
+            "at 14:32",
+            "A 93-year-old man.",
+            "Left lower lobe mass.",
+            "Call (317) 456-7890.",
+            "XXXX",
+            "Mercy General Hospital",
+            "lives in Boston, MA 02115",
+            "13/13/2019",
+            "Hodgkin",
+            "smith",
+            "her daughter Griselda",
+            "since May",
+            "[NAME]",
+            "zz",
+            "Ward 7B",
         ]
     ),
     max_size=8,
-).map("\n".join)  # fmt: skip
+).map("\n".join)
 
 
 @settings(max_examples=60, deadline=None)

@@ -127,10 +127,19 @@ def test_fixed_replacements(category: str, text: str, wanted: str) -> None:
 @pytest.mark.parametrize(
     ("category", "text"),
     [
-        ("phone", "(317) 555-8899"), ("email", "a@b.com"), ("ip", "10.1.2.3"), ("url", "www.x.org"), ("ssn", "123-45-6789"), ("mrn", "1234567"),
-        ("accession", "CR-19-12345"), ("username", "jsmith2"), ("location", "Boston"), ("name", "John Smith"), ("address", "46202"),
+        ("phone", "(317) 555-8899"),
+        ("email", "a@b.com"),
+        ("ip", "10.1.2.3"),
+        ("url", "www.x.org"),
+        ("ssn", "123-45-6789"),
+        ("mrn", "1234567"),
+        ("accession", "CR-19-12345"),
+        ("username", "jsmith2"),
+        ("location", "Boston"),
+        ("name", "John Smith"),
+        ("address", "46202"),
     ],
-)  # fmt: skip
+)
 def test_surrogates_can_be_told_without_the_key(category: str, text: str) -> None:
     made = surrogates.surrogate(KEY, category, text, patient_id="p1")
     assert made != text

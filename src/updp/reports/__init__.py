@@ -4,8 +4,8 @@
 >>> [(s.category, s.why) for s in scan("Seen by Dr. Smith.")]
 [('staff', 'title dr')]
 
-``Detector`` finds, ``Cleaner`` replaces, ``scan_lines`` reads a corpus, ``lexicon`` holds the word lists, ``surrogates``
-what stands in their place. Stands between screening and image in the flow.
+``Detector`` finds, ``Cleaner`` replaces, ``scan_lines`` reads a corpus, ``lexicon`` holds the word lists,
+``surrogates`` what stands in their place. Stands between screening and image in the flow.
 """
 
 from __future__ import annotations

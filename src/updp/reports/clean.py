@@ -2,8 +2,8 @@
 
 The sections of a report are read together, so that a name in the indication is known in the findings, and written back
 apart. The patient's own identifiers, known from the header, go wherever they stand; a surname that is also a finding
-("Cyst, Mary") goes only where a name stands. Cleaning a clean report changes nothing: tags are recognised by their form,
-and a report with surrogates by its seal, a keyed hash that the cleaner remembers and the caller may keep.
+("Cyst, Mary") goes only where a name stands. Cleaning a clean report changes nothing: tags are recognised by their
+form, and a report with surrogates by its seal, a keyed hash that the cleaner remembers and the caller may keep.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ class Cleaner:
         return sorted(out, key=lambda s: s.start)
 
     def _name_stands(self, tokens: Tokens, lower: list[str], i: int, parts: set[str]) -> bool:
-        """Whether a known name that is also a word is used as a name: beside another of the names, or behind a title."""
+        """Whether a known name that is also a word is used as a name: beside another of the names, or behind a
+        title.
+        """
         if tokens.words[i].islower() and not all(w.islower() for w in tokens.words if w[0].isalpha()):
             return False
         beside = [j for j in (i - 1, i + 1) if 0 <= j < len(lower)]

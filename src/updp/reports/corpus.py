@@ -1,7 +1,7 @@
 """A whole corpus at a time: JSON lines in, spans out, and what was found by category.
 
-``{"id": ..., "text": ...}`` becomes ``{"id": ..., "spans": [{"start", "end", "category", "score"}]}``, one line at a time,
-so that a corpus of any size needs the memory of one report.
+``{"id": ..., "text": ...}`` becomes ``{"id": ..., "spans": [{"start", "end", "category", "score"}]}``, one line at a
+time, so that a corpus of any size needs the memory of one report.
 """
 
 from __future__ import annotations

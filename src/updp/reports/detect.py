@@ -1,9 +1,9 @@
 """Find what identifies in a report: patterns, gazetteers and a sequence tagger, one opinion made of three.
 
 Fail closed: a layer that cannot be loaded raises :class:`LayerMissing` when the detector is made, so that no report is
-ever read with half a detector. Every span says what it is, how sure that is and which layer said so; it indexes the text
-that was given, whatever markup or look-alike letters the text holds. Whitelist terms are never part of a span unless a
-title, a credential or a header field says that a person is meant.
+ever read with half a detector. Every span says what it is, how sure that is and which layer said so; it indexes the
+text that was given, whatever markup or look-alike letters the text holds. Whitelist terms are never part of a span
+unless a title, a credential or a header field says that a person is meant.
 """
 
 from __future__ import annotations
@@ -34,8 +34,15 @@ _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
 _PARTICLES = word_class("particles")
 _LABEL_CATEGORY = {
-    "NAME": "name", "LOC": "location", "INST": "institution", "UNIT": "unit", "ID": "id", "DATE": "date", "CONTACT": "phone", "AGE": "age",
-}  # fmt: skip
+    "NAME": "name",
+    "LOC": "location",
+    "INST": "institution",
+    "UNIT": "unit",
+    "ID": "id",
+    "DATE": "date",
+    "CONTACT": "phone",
+    "AGE": "age",
+}
 _MONTH_OR_DAY = re.compile(
     r"\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|christmas|easter|thanksgiving|halloween|day|year|eve|"
     r"ramadan|hanukkah|passover",
@@ -60,6 +67,7 @@ class Detector:
     def __init__(self, extra_block: Iterable[str] = (), extra_allow: Iterable[str] = ()) -> None:
         allow = tuple(extra_allow)
         self._patterns = Patterns()
+        self._institution = self._patterns.institution
         self._gazetteer = Gazetteer(extra_block, allow)
         self._words = Words(kept_features())
         self._tagger = Tagger()
@@ -106,7 +114,7 @@ class Detector:
             patterns += [
                 Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
             ]
-        institutions = self._institutions(shapes(text)[0]) if _INSTITUTION_WORD.search(text) else []
+        institutions = self._institutions(shapes(text)[0]) if self._patterns.institution_word.search(text) else []
         return _merge(text, patterns + listed + institutions, tagged)
 
     def _shield(self, tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
@@ -154,7 +162,9 @@ class Detector:
         return out
 
     def _stranger(self, tokens: Tokens, i: int, doubt: float) -> bool:
-        """A capitalised word that no list knows and that is no slip and no term: denied unless something speaks for it."""
+        """A capitalised word that no list knows and that is no slip and no term: denied unless something speaks
+        for it.
+        """
         word = tokens.words[i]
         lower = word.lower().removesuffix("'s")
         if word.islower() or word.isupper() or lower in self._white or lower in self._eponyms or lower in _NEVER:
@@ -201,9 +211,9 @@ class Detector:
                 category = "address"
             elif kind == "LOC" and digits:
                 category = "address" if digits >= 5 else ""
-            if kind == "LOC" and words and all(w.islower() for w in tokens.words[a:b] if w[0].isalpha()):
-                if not (set(words) & self._words.place_words) and category == "location":
-                    return []
+            small = words and all(w.islower() for w in tokens.words[a:b] if w[0].isalpha())
+            if kind == "LOC" and small and category == "location" and not set(words) & self._words.place_words:
+                return []
         elif kind == "DATE":
             if not _MONTH_OR_DAY.search(piece) or medical:
                 return []
@@ -399,7 +409,9 @@ class Detector:
         return vocabulary < "2" or strength == "3"
 
     def _listed(self, tokens: Tokens, i: int) -> bool:
-        """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known as one."""
+        """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known
+        as one.
+        """
         one, two = tokens.words[i - 1], tokens.words[i + 1]
         if (
             one.islower()
@@ -431,7 +443,9 @@ class Detector:
         return (known > 0 and names.get(two.lower(), "00U")[0] >= "1") or known == 2
 
     def _title_here(self, tokens: Tokens, i: int) -> bool:
-        """ "mr" is also magnetic resonance or mitral regurgitation, "dr" digital radiography, "ms" multiple sclerosis."""
+        """ "mr" is also magnetic resonance or mitral regurgitation, "dr" digital radiography, "ms" multiple
+        sclerosis.
+        """
         word = tokens.words[i]
         following = tokens.words[i + 1 : i + 3]
         if following and following[0] == ".":
@@ -826,7 +840,7 @@ class Detector:
     def _institutions(self, text: str) -> list[Found]:
         out = []
         generic = self._gazetteer.generic_heads
-        for match in _INSTITUTION_NAME.finditer(text):
+        for match in self._institution.finditer(text):
             head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
             while head and (head[0] in generic or head[0] in _NEVER):
                 head.pop(0)
@@ -855,31 +869,15 @@ class Detector:
 
 
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
+_BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
 _SCRIPT = re.compile(
-    r"[^\W\d_\u0000-\u024f\u1e00-\u1eff](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff\u200c\u200d]){1,60}(?:[ '-](?:[^\W\d_\u0000-\u024f\u1e00-\u1eff]|[\u0300-\u0dff]){1,60}){0,12}"
+    rf"{_BEYOND}(?:{_BEYOND}|[\u0300-\u0dff\u200c\u200d]){{1,60}}(?:[ '-](?:{_BEYOND}|[\u0300-\u0dff]){{1,60}}){{0,12}}"
 )
 _SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
 _NEVER = word_class("never_names")
 _LEADING = word_class("leading")
 _INSTITUTION = word_class("institution_generic")
 _WEAK_TAILS = word_class("weak_tails")
-_TAIL = (
-    r"(?:(?:Regional |General |Memorial |Community |University |Children's |Childrens |Veterans |County |District |State |Medical |Women's |Royal )?"
-    r"(?:Hospitals?|Hosp\b|Infirmary|Hospice|Sanatorium)|(?:Regional |University |VA |Veterans |Community |Memorial )?Medical (?:Center|Centre|Ctr|Group|Associates|Clinic)"
-    r"|(?:Health|Healthcare|Care|Cancer|Imaging|Surgery|Surgical|Rehabilitation|Rehab|Nursing|Wellness|Dialysis|Trauma|Heart|Eye|Treatment|Community Health) (?:Center|Centre|System|Services|Institute|Clinic|Facility|Trust)"
-    r"|Clinics?|NHS (?:Foundation )?Trust|Nursing Home|Care Home|Assisted Living|Rehab|Radiology Associates|Radiology|Imaging|Family Practice|Family Medicine|Urgent Care"
-    r"|Pharmacy|High School|Elementary(?: School)?|Middle School|University|College|Institute|Manor|Senior Living|Retirement (?:Home|Community)|Surgery Center|Medical|Healthcare|Health System|Health)"
-)
-_UPPER_TAIL = r"(?:(?:REGIONAL |GENERAL |MEMORIAL |COMMUNITY |UNIVERSITY |CHILDREN'S |COUNTY )?(?:HOSPITAL|MEDICAL CENTER|MEDICAL CENTRE|INFIRMARY|HOSPICE|NURSING HOME|CLINIC|HEALTH CENTER|HEALTH SYSTEM|CANCER CENTER|IMAGING CENTER|HEALTHCARE|HEALTH CENTRE))"
-_INSTITUTION_NAME = re.compile(
-    rf"(?<![\w])(?:(?P<head>(?:[A-Z][\w.'&-]{{0,30}}[ ]|St\.? |of |and |the |& |de |la ){{1,5}}?)(?P<tail>{_TAIL})(?![A-Za-z])(?: of [A-Z][a-z]+(?: [A-Z][a-z]+)?)?(?: (?:Hospital|Medical Center|Clinic))?)"
-    rf"|(?<![\w])(?P<head2>(?:[A-Z][A-Z.'&-]{{1,30}}[ ]){{1,4}}?)(?P<tail2>{_UPPER_TAIL})(?![A-Za-z])"
-)
-_INSTITUTION_WORD = re.compile(
-    r"hosp|clinic|center|centre|infirmary|hospice|medical|nursing|health|radiology|imaging|school|college|university|institute|manor|pharmacy|"
-    r"living|practice|elementary|sanatorium|retirement|rehab|urgent care|nhs",
-    re.IGNORECASE,
-)
 
 
 def _inside(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:

@@ -56,8 +56,11 @@ class Gazetteer:
                     continue  # "Long Branch", "Green River": too near to plain words
                 add(place, "location", 0.85, "city or county")
             for key, category, score in (
-                ("countries", "location", 0.85), ("states", "location", 0.9), ("institutions", "institution", 0.92), ("feasts", "date", 0.9),
-            ):  # fmt: skip
+                ("countries", "location", 0.85),
+                ("states", "location", 0.9),
+                ("institutions", "institution", 0.92),
+                ("feasts", "date", 0.9),
+            ):
                 for phrase in table[key]:
                     add(phrase, category, score, f"list of {key}", capital=key != "feasts")
             for group, terms in whitelist().items():

@@ -106,10 +106,14 @@ class Patterns:
             made = Announcer(row["category"], row["score"], row["digits"])
             self._announcers.update((" ".join(w.split()), made) for w in row["words"])
             self._numbered.update((w, made) for w in row["numbered"])
+        self.institution = re.compile(table["institution"]["name"])
+        self.institution_word = re.compile(table["institution"]["word"], re.IGNORECASE)
         self._seen: dict[str, Any] = {}
 
     def find(self, text: str, tokens: Tokens, lower: str) -> list[Found]:
-        """Everything any pattern finds; spans of different patterns may overlap. ``lower`` is ``text`` in small letters."""
+        """Everything any pattern finds; spans of different patterns may overlap. ``lower`` is ``text`` in small
+        letters.
+        """
         out: list[Found] = []
         self._shapes = shapes(text)
         for pattern, needs, probe in self._anywhere:
@@ -284,7 +288,8 @@ _VALUES = {
     "account": re.compile(r"\d{4}(?:[ -]\d{2,7}){2,4}(?!\d)|" + _VALUE.pattern),
 }
 _UNIT = re.compile(
-    r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|a\.m|p\.m|:\d\d)",
+    r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|"
+    r"a\.m|p\.m|:\d\d)",
     re.IGNORECASE,
 )
 _DATE = re.compile(r"\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d{2})|(?:19|20)\d{2}([/.-])\d{1,2}\2\d{1,2}|\d{1,2}/\d{1,4}")
@@ -559,10 +564,30 @@ def _floor(match: re.Match[str], text: str) -> bool:
 
 
 _CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
-    "date": _date, "month": _month, "month_alone": _month_alone, "slash_date": _slash_date, "time": _time, "url": _url, "ip": _ip,
-    "phone": _phone, "username": _username,
-    "typist": _typist, "code": _code, "surnames": _surnames, "firm": _firm, "state": _state, "groups": _groups, "word_number": _word_number, "dotted": _dotted, "rare_street": _rare_street, "address": _address, "street": _street, "state_zip": _state_zip, "unit": _unit, "floor": _floor,
-}  # fmt: skip
+    "date": _date,
+    "month": _month,
+    "month_alone": _month_alone,
+    "slash_date": _slash_date,
+    "time": _time,
+    "url": _url,
+    "ip": _ip,
+    "phone": _phone,
+    "username": _username,
+    "typist": _typist,
+    "code": _code,
+    "surnames": _surnames,
+    "firm": _firm,
+    "state": _state,
+    "groups": _groups,
+    "word_number": _word_number,
+    "dotted": _dotted,
+    "rare_street": _rare_street,
+    "address": _address,
+    "street": _street,
+    "state_zip": _state_zip,
+    "unit": _unit,
+    "floor": _floor,
+}
 
 STATES = word_class("states")
 

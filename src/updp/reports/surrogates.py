@@ -1,10 +1,10 @@
 """Consistent stand-ins for identifiers, each a pure function of the hospital's key.
 
 The same person, number or place gets the same surrogate in every report, header and film of a corpus, without a table
-that would have to be kept: "Mr Smith", "John Smith", "Smith, John" and "SMITH^JOHN" are replaced word by word, each word
-by a name drawn with the key, and initials follow the names they abbreviate. Names come from a public pool of uncommon
-names, numbers, addresses and hosts from ranges set aside for fiction, so that a reader who knows the pool can tell a
-surrogate from a leak (:func:`is_surrogate`). Dates move by the patient's own shift and keep their form.
+that would have to be kept: "Mr Smith", "John Smith", "Smith, John" and "SMITH^JOHN" are replaced word by word, each
+word by a name drawn with the key, and initials follow the names they abbreviate. Names come from a public pool of
+uncommon names, numbers, addresses and hosts from ranges set aside for fiction, so that a reader who knows the pool
+can tell a surrogate from a leak (:func:`is_surrogate`). Dates move by the patient's own shift and keep their form.
 """
 
 from __future__ import annotations
@@ -134,18 +134,34 @@ _PIECE = re.compile(
 )
 #: Roughly when feasts fall; they move as dates do, and nobody needs the day.
 _FEASTS: Mapping[str, tuple[int, int]] = {
-    "christmas": (12, 25), "thanksgiving": (11, 24), "halloween": (10, 31), "easter": (4, 10), "new": (1, 1), "labor": (9, 4),
-    "memorial": (5, 28), "independence": (7, 4), "valentine": (2, 14), "mother": (5, 10), "father": (6, 18), "patrick": (3, 17),
-    "hanukkah": (12, 12), "passover": (4, 10), "diwali": (11, 3), "boxing": (12, 26), "veterans": (11, 11), "presidents": (2, 18),
-    "martin": (1, 18), "columbus": (10, 11),
-}  # fmt: skip
+    "christmas": (12, 25),
+    "thanksgiving": (11, 24),
+    "halloween": (10, 31),
+    "easter": (4, 10),
+    "new": (1, 1),
+    "labor": (9, 4),
+    "memorial": (5, 28),
+    "independence": (7, 4),
+    "valentine": (2, 14),
+    "mother": (5, 10),
+    "father": (6, 18),
+    "patrick": (3, 17),
+    "hanukkah": (12, 12),
+    "passover": (4, 10),
+    "diwali": (11, 3),
+    "boxing": (12, 26),
+    "veterans": (11, 11),
+    "presidents": (2, 18),
+    "martin": (1, 18),
+    "columbus": (10, 11),
+}
 
 
 def date(key: Key, patient_id: str, when: dt.date | str, *, year: int | None = None) -> Any:
     """``when`` moved by the patient's shift: a ``date`` gives a ``date``, text gives text of the same form.
 
-    Text may lack the day, the month or the year; ``year`` says which one is meant then. Text that is no date (13/13/2019)
-    gives the tag, because nothing of it can be kept safely.
+    Text may lack the day, the month or the year; ``year`` says which one is meant then. Text that is no date
+    (13/13/2019) gives the tag, because nothing of it can be kept safely.
     """
     shift = key.shift(patient_id)
     if isinstance(when, dt.date):
@@ -351,15 +367,18 @@ def location(key: Key, text: str) -> str:
     return _like(text, _pick(key, "root", plain, made["roots"]) + _pick(key, "end", plain, made["town_endings"]))
 
 
+_KIND = re.compile(
+    r"\b(?:hospitals?|hosp\.?|medical (?:center|centre|group)|health(?:care)? (?:center|centre|system|services)|"
+    r"clinics?|infirmary|hospice|nursing home|care home|institute|university|college|school|imaging(?: center)?|radiology"
+    r"(?: associates)?|cancer center|rehab(?:ilitation)?(?: center)?|pharmacy|laborator(?:y|ies)|associates|center|"
+    r"centre)\b.*$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
 def institution(key: Key, text: str) -> str:
     """An invented institution of the same kind: what is generic in the name ("Medical Center") stays."""
-    kind = re.search(
-        r"\b(?:hospitals?|hosp\.?|medical (?:center|centre|group)|health(?:care)? (?:center|centre|system|services)|clinics?|"
-        r"infirmary|hospice|nursing home|care home|institute|university|college|school|imaging(?: center)?|radiology"
-        r"(?: associates)?|cancer center|rehab(?:ilitation)?(?: center)?|pharmacy|laborator(?:y|ies)|associates|center|centre)\b.*$",
-        text,
-        re.IGNORECASE | re.DOTALL,
-    )
+    kind = _KIND.search(text)
     tail = " " + kind.group() if kind else ""
     head = text[: kind.start()] if kind else text
     return location(key, head.strip() or text) + tail
@@ -393,7 +412,8 @@ def phone(key: Key, text: str) -> str:
 
 def email(key: Key, text: str) -> str:
     """A mailbox at a host set aside for examples (RFC 2606)."""
-    return f"{_pick(key, 'mail', text.lower(), list(surrogate_names()['surname'])).lower()}{_digits(key, 'mail', text.lower(), 2)}@example.org"
+    surname = _pick(key, "mail", text.lower(), list(surrogate_names()["surname"])).lower()
+    return f"{surname}{_digits(key, 'mail', text.lower(), 2)}@example.org"
 
 
 def url(key: Key, text: str) -> str:
@@ -440,9 +460,16 @@ def surrogate(
     if category == "username":
         return ID_PREFIX.lower() + _digits(key, "username", text.lower(), 4)
     made = {
-        "phone": phone, "fax": phone, "email": email, "url": url, "ip": ip, "address": address, "location": location,
-        "institution": institution, "unit": unit,
-    }.get(category)  # fmt: skip
+        "phone": phone,
+        "fax": phone,
+        "email": email,
+        "url": url,
+        "ip": ip,
+        "address": address,
+        "location": location,
+        "institution": institution,
+        "unit": unit,
+    }.get(category)
     if made:
         return made(key, text)
     if category in ("mrn", "accession", "health_plan", "account", "licence", "device", "vehicle", "id"):

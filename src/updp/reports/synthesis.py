@@ -34,14 +34,52 @@ MONTHS = [
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 #: Field of a carrier to label of the tagger; fields not named here carry no identity.
 LABELS = {
-    "N": "NAME", "NL": "NAME", "L": "NAME", "F": "NAME", "S": "NAME", "I": "NAME", "i": "NAME",
-    "CITY": "LOC", "ST": "LOC", "CTRY": "LOC", "ZIP": "LOC", "PC": "LOC", "ADDR": "LOC",
-    "HOSP": "INST", "COMP": "INST", "SCHOOL": "INST", "W": "UNIT", "R": "UNIT",
-    "MRN": "ID", "ACC": "ID", "SSN": "ID", "ID": "ID", "DEV": "ID", "LIC": "ID", "NPI": "ID", "NHS": "ID", "ACCT": "ID",
-    "PLAN": "ID", "PLATE": "ID", "VIN": "ID", "USER": "ID",
-    "D": "DATE", "Y": "DATE", "MY": "DATE", "MON": "DATE", "WD": "DATE", "HOL": "DATE", "T": "DATE",
-    "PH": "CONTACT", "FAX": "CONTACT", "EM": "CONTACT", "URL": "CONTACT", "IP": "CONTACT", "EXT": "CONTACT", "AGE90": "AGE",
-}  # fmt: skip
+    "N": "NAME",
+    "NL": "NAME",
+    "L": "NAME",
+    "F": "NAME",
+    "S": "NAME",
+    "I": "NAME",
+    "i": "NAME",
+    "CITY": "LOC",
+    "ST": "LOC",
+    "CTRY": "LOC",
+    "ZIP": "LOC",
+    "PC": "LOC",
+    "ADDR": "LOC",
+    "HOSP": "INST",
+    "COMP": "INST",
+    "SCHOOL": "INST",
+    "W": "UNIT",
+    "R": "UNIT",
+    "MRN": "ID",
+    "ACC": "ID",
+    "SSN": "ID",
+    "ID": "ID",
+    "DEV": "ID",
+    "LIC": "ID",
+    "NPI": "ID",
+    "NHS": "ID",
+    "ACCT": "ID",
+    "PLAN": "ID",
+    "PLATE": "ID",
+    "VIN": "ID",
+    "USER": "ID",
+    "D": "DATE",
+    "Y": "DATE",
+    "MY": "DATE",
+    "MON": "DATE",
+    "WD": "DATE",
+    "HOL": "DATE",
+    "T": "DATE",
+    "PH": "CONTACT",
+    "FAX": "CONTACT",
+    "EM": "CONTACT",
+    "URL": "CONTACT",
+    "IP": "CONTACT",
+    "EXT": "CONTACT",
+    "AGE90": "AGE",
+}
 _FIELD = re.compile(r"\{([A-Za-z0-9]+)\}")
 
 
@@ -74,35 +112,121 @@ class Synthesizer:
         self.word_names = sorted(n for n in self.surnames[3] if words.get(n, "0") >= "2")
         self.cities = sorted(places())
         self._makers: dict[str, Callable[[], str]] = {
-            "N": self._full, "NL": self._reversed, "L": self._surname, "F": self._given, "S": self._staff,
-            "I": lambda: self._initials().upper(), "i": lambda: self._initials().lower(),
-            "CITY": self._city, "ST": self._state, "CTRY": self._country,
-            "ZIP": lambda: f"{rng.randrange(501, 99950):05d}" + (f"-{rng.randrange(1, 9999):04d}" if rng.random() < 0.1 else ""),
-            "PC": self._postcode, "ADDR": self._address, "HOSP": self._hospital,
+            "N": self._full,
+            "NL": self._reversed,
+            "L": self._surname,
+            "F": self._given,
+            "S": self._staff,
+            "I": lambda: self._initials().upper(),
+            "i": lambda: self._initials().lower(),
+            "CITY": self._city,
+            "ST": self._state,
+            "CTRY": self._country,
+            "ZIP": lambda: (
+                f"{rng.randrange(501, 99950):05d}" + (f"-{rng.randrange(1, 9999):04d}" if rng.random() < 0.1 else "")
+            ),
+            "PC": self._postcode,
+            "ADDR": self._address,
+            "HOSP": self._hospital,
             "COMP": lambda: f"{self._surname()} {self._one('companies')}",
-            "SCHOOL": lambda: rng.choice([f"{self._surname()} High School", f"University of {self._title(rng.choice(self.cities))}",
-                                         f"{self._surname()} College", f"{self._given()} {self._surname()} Elementary"]),
-            "W": self._ward, "R": lambda: rng.choice([self._n(1, 999), f"{self._n(1, 99)}-{rng.choice('ABC')}", f"{rng.choice('ABCDEFNSWE')}{self._n(10, 999)}"]),
-            "MRN": self._mrn, "ACC": self._accession, "SSN": lambda: self._form(rng.choice(["###-##-####", "### ## ####", "#########"])),
-            "ID": lambda: self._form(rng.choice(["######", "########", "#######", "A#####", "@@-####", "@@###/#####", "#####-###", "@#######", "####-##-##"])),
-            "DEV": lambda: self._form(rng.choice(["@@@######", "########", "@@#####@", "@##-####-##", "#####-@@", "@@@##@###", "(01)############## (21)####", "######"])),
-            "LIC": lambda: self._form(rng.choice(["@#######", "@@#######", "######", "@@-####-##", "#######", "@###-####-####"])),
-            "NPI": lambda: self._form("##########"), "NHS": lambda: self._form(rng.choice(["### ### ####", "##########"])),
-            "ACCT": lambda: self._form(rng.choice(["########", "##########", "####-####-####-####", "####-####", "A-######"])),
-            "PLAN": lambda: self._form(rng.choice(["@@@#########", "#########@", "####@@####", "@###-###-##", "########", "#@@#-@@#-@@##"])),
+            "SCHOOL": lambda: rng.choice(
+                [
+                    f"{self._surname()} High School",
+                    f"University of {self._title(rng.choice(self.cities))}",
+                    f"{self._surname()} College",
+                    f"{self._given()} {self._surname()} Elementary",
+                ]
+            ),
+            "W": self._ward,
+            "R": lambda: rng.choice(
+                [
+                    self._n(1, 999),
+                    f"{self._n(1, 99)}-{rng.choice('ABC')}",
+                    f"{rng.choice('ABCDEFNSWE')}{self._n(10, 999)}",
+                ]
+            ),
+            "MRN": self._mrn,
+            "ACC": self._accession,
+            "SSN": lambda: self._form(rng.choice(["###-##-####", "### ## ####", "#########"])),
+            "ID": lambda: self._form(
+                rng.choice(
+                    [
+                        "######",
+                        "########",
+                        "#######",
+                        "A#####",
+                        "@@-####",
+                        "@@###/#####",
+                        "#####-###",
+                        "@#######",
+                        "####-##-##",
+                    ]
+                )
+            ),
+            "DEV": lambda: self._form(
+                rng.choice(
+                    [
+                        "@@@######",
+                        "########",
+                        "@@#####@",
+                        "@##-####-##",
+                        "#####-@@",
+                        "@@@##@###",
+                        "(01)############## (21)####",
+                        "######",
+                    ]
+                )
+            ),
+            "LIC": lambda: self._form(
+                rng.choice(["@#######", "@@#######", "######", "@@-####-##", "#######", "@###-####-####"])
+            ),
+            "NPI": lambda: self._form("##########"),
+            "NHS": lambda: self._form(rng.choice(["### ### ####", "##########"])),
+            "ACCT": lambda: self._form(
+                rng.choice(["########", "##########", "####-####-####-####", "####-####", "A-######"])
+            ),
+            "PLAN": lambda: self._form(
+                rng.choice(["@@@#########", "#########@", "####@@####", "@###-###-##", "########", "#@@#-@@#-@@##"])
+            ),
             "PLATE": lambda: self._form(rng.choice(["@@@ ####", "@@@-####", "#@@@###", "@@## @@@", "### @@@"])),
             "VIN": lambda: self._form("#@@@@##@#@@######"),
-            "USER": lambda: rng.choice([self._given()[:1] + self._surname(), self._surname() + rng.choice(["1", "02", "", "77"]), self._given() + "." + self._surname(), self._form("@@@##")]).lower(),
-            "D": self._date, "Y": lambda: self._n(1950, 2026), "MY": self._month_year, "MON": lambda: rng.choice(MONTHS),
-            "WD": lambda: rng.choice(WEEKDAYS), "HOL": lambda: self._one("holidays"), "T": self._time,
-            "PH": self._phone, "FAX": self._phone, "EXT": lambda: self._form(rng.choice(["####", "#####", "x####"])),
-            "EM": lambda: f"{self._given()}{rng.choice(['.', '_', ''])}{self._surname()}@{rng.choice(['gmail.com', 'hospital.org', 'yahoo.co.uk', 'mail.example.edu'])}".lower().replace("'", ""),
-            "URL": lambda: rng.choice(["www.", "https://", "http://www."]) + self._surname().lower().replace("'", "") + rng.choice([".org", ".com/portal", ".edu/~x"]),
-            "IP": lambda: ".".join(self._n(1, 254) for _ in range(4)), "AGE90": lambda: self._n(90, 107), "PLANNAME": lambda: self._one("plan_names"),
-            "age": lambda: self._n(1, 89), "n": lambda: self._n(10, 99), "n2": lambda: self._n(1, 9), "big": lambda: self._n(100, 450),
-            "mm": lambda: rng.choice([f"{self._n(2, 40)} mm", f"{self._n(1, 9)}.{self._n(0, 9)} cm", f"{self._n(1, 9)} x {self._n(1, 9)} cm"]),
-            "finding": lambda: rng.choice(self.sentences), "FINDING": lambda: rng.choice(self.sentences).upper(),
-        }  # fmt: skip
+            "USER": lambda: rng.choice(
+                [
+                    self._given()[:1] + self._surname(),
+                    self._surname() + rng.choice(["1", "02", "", "77"]),
+                    self._given() + "." + self._surname(),
+                    self._form("@@@##"),
+                ]
+            ).lower(),
+            "D": self._date,
+            "Y": lambda: self._n(1950, 2026),
+            "MY": self._month_year,
+            "MON": lambda: rng.choice(MONTHS),
+            "WD": lambda: rng.choice(WEEKDAYS),
+            "HOL": lambda: self._one("holidays"),
+            "T": self._time,
+            "PH": self._phone,
+            "FAX": self._phone,
+            "EXT": lambda: self._form(rng.choice(["####", "#####", "x####"])),
+            "EM": self._mail,
+            "URL": lambda: (
+                rng.choice(["www.", "https://", "http://www."])
+                + self._surname().lower().replace("'", "")
+                + rng.choice([".org", ".com/portal", ".edu/~x"])
+            ),
+            "IP": lambda: ".".join(self._n(1, 254) for _ in range(4)),
+            "AGE90": lambda: self._n(90, 107),
+            "PLANNAME": lambda: self._one("plan_names"),
+            "age": lambda: self._n(1, 89),
+            "n": lambda: self._n(10, 99),
+            "n2": lambda: self._n(1, 9),
+            "big": lambda: self._n(100, 450),
+            "mm": lambda: rng.choice(
+                [f"{self._n(2, 40)} mm", f"{self._n(1, 9)}.{self._n(0, 9)} cm", f"{self._n(1, 9)} x {self._n(1, 9)} cm"]
+            ),
+            "finding": lambda: rng.choice(self.sentences),
+            "FINDING": lambda: rng.choice(self.sentences).upper(),
+        }
 
     def corpus(self, size: int) -> Iterator[Labelled]:
         """``size`` labelled texts."""
@@ -156,7 +280,27 @@ class Synthesizer:
         stem = self._title(self.rng.choice(self.surnames[2]))
         if r < 0.85:
             return stem + self.rng.choice(
-                ["ton", "ville", "burg", "bury", "ford", "field", "port", "mouth", "berg", "stad", "haven", "town", "borough", "shire", "land", "side", "view", "chester", "fort"]
+                [
+                    "ton",
+                    "ville",
+                    "burg",
+                    "bury",
+                    "ford",
+                    "field",
+                    "port",
+                    "mouth",
+                    "berg",
+                    "stad",
+                    "haven",
+                    "town",
+                    "borough",
+                    "shire",
+                    "land",
+                    "side",
+                    "view",
+                    "chester",
+                    "fort",
+                ]
             )
         return (
             self.rng.choice(["North", "South", "East", "West", "New", "Port", "Lake", "Fort", "San", "Mount"])
@@ -362,12 +506,32 @@ class Synthesizer:
         y, m, d = rng.randint(1928, 2026), rng.randint(1, 12), rng.randint(1, 28)
         name = MONTHS[m - 1]
         ordinal = f"{d}{'th' if 10 < d < 14 else {1: 'st', 2: 'nd', 3: 'rd'}.get(d % 10, 'th')}"
-        return rng.choice([
-            f"{m}/{d}/{y}", f"{m:02d}/{d:02d}/{y}", f"{m}/{d}/{y % 100:02d}", f"{m}-{d}-{y % 100:02d}", f"{y}-{m:02d}-{d:02d}",
-            f"{d}.{m}.{y}", f"{d}/{m}/{y}", f"{name} {d}, {y}", f"{name[:3]} {d}, {y}", f"{name[:3]} {d} {y}", f"{d} {name} {y}",
-            f"{d}-{name[:3]}-{y}", f"{d}-{name[:3].upper()}-{y % 100:02d}", f"{name} {d}", f"{name[:3]} {d}", f"{name} {ordinal}",
-            f"{ordinal} of {name}", f"{name} {y}", f"{m}/{d}", f"{y}{m:02d}{d:02d}", f"{rng.choice(WEEKDAYS)}, {name} {d}, {y}", f"{ordinal} {name} {y}",
-        ])  # fmt: skip
+        return rng.choice(
+            [
+                f"{m}/{d}/{y}",
+                f"{m:02d}/{d:02d}/{y}",
+                f"{m}/{d}/{y % 100:02d}",
+                f"{m}-{d}-{y % 100:02d}",
+                f"{y}-{m:02d}-{d:02d}",
+                f"{d}.{m}.{y}",
+                f"{d}/{m}/{y}",
+                f"{name} {d}, {y}",
+                f"{name[:3]} {d}, {y}",
+                f"{name[:3]} {d} {y}",
+                f"{d} {name} {y}",
+                f"{d}-{name[:3]}-{y}",
+                f"{d}-{name[:3].upper()}-{y % 100:02d}",
+                f"{name} {d}",
+                f"{name[:3]} {d}",
+                f"{name} {ordinal}",
+                f"{ordinal} of {name}",
+                f"{name} {y}",
+                f"{m}/{d}",
+                f"{y}{m:02d}{d:02d}",
+                f"{rng.choice(WEEKDAYS)}, {name} {d}, {y}",
+                f"{ordinal} {name} {y}",
+            ]
+        )
 
     def _month_year(self) -> str:
         m, y = self.rng.randint(1, 12), self.rng.randint(1975, 2026)
@@ -388,6 +552,10 @@ class Synthesizer:
                 f"{h % 12 or 12} {half.lower()}",
             ]
         )
+
+    def _mail(self) -> str:
+        host = self.rng.choice(["gmail.com", "hospital.org", "yahoo.co.uk", "mail.example.edu"])
+        return f"{self._given()}{self.rng.choice(['.', '_', ''])}{self._surname()}@{host}".lower().replace("'", "")
 
     def _phone(self) -> str:
         return self._form(

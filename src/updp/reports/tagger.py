@@ -75,9 +75,19 @@ class Words:
         self._shorter = frozenset(w[:i] + w[i + 1 :] for w in self._common if len(w) > 4 for i in range(len(w)))
         self._kinds: dict[str, tuple[str, ...]] = {}
         for kind, group in (
-            ("title", _TITLES), ("cred", _CREDENTIALS), ("kin", _KIN), ("cue", _CUES), ("inst", _INSTITUTION), ("street", _STREET),
-            ("month", _MONTH), ("day", _DAY), ("place", self.place_words), ("white", self.white), ("epo", self.eponyms), ("black", self.black),
-        ):  # fmt: skip
+            ("title", _TITLES),
+            ("cred", _CREDENTIALS),
+            ("kin", _KIN),
+            ("cue", _CUES),
+            ("inst", _INSTITUTION),
+            ("street", _STREET),
+            ("month", _MONTH),
+            ("day", _DAY),
+            ("place", self.place_words),
+            ("white", self.white),
+            ("epo", self.eponyms),
+            ("black", self.black),
+        ):
             for word in group:
                 self._kinds[word] = (*self._kinds.get(word, ()), kind)
         self._known: dict[str, Known] = {}

@@ -1,8 +1,8 @@
 """A plain reading of a report's text in which every character remembers where it came from.
 
-Markup (HTML, RTF), look-alike letters, full-width digits, soft hyphens and zero-width marks hide identifiers from patterns
-and word lists. Detection reads this plain view; every span is then carried back to the characters of the original, so
-that spans always index the text as it was given. Plain ASCII costs one test.
+Markup (HTML, RTF), look-alike letters, full-width digits, soft hyphens and zero-width marks hide identifiers from
+patterns and word lists. Detection reads this plain view; every span is then carried back to the characters of the
+original, so that spans always index the text as it was given. Plain ASCII costs one test.
 """
 
 from __future__ import annotations

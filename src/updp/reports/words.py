@@ -43,9 +43,18 @@ class Located(Protocol):
 
 #: What a pattern found stands as one word in the sequence: the tagger sees "<date>" and not its digits.
 _STAND_IN = {
-    "date": "<date>", "time": "<time>", "phone": "<phone>", "fax": "<phone>", "email": "<mail>", "url": "<mail>", "ip": "<mail>", "age": "<age>",
-    "address": "<address>", "unit": "<unit>", "hole": "<hole>",
-}  # fmt: skip
+    "date": "<date>",
+    "time": "<time>",
+    "phone": "<phone>",
+    "fax": "<phone>",
+    "email": "<mail>",
+    "url": "<mail>",
+    "ip": "<mail>",
+    "age": "<age>",
+    "address": "<address>",
+    "unit": "<unit>",
+    "hole": "<hole>",
+}
 
 
 def collapse(tokens: Tokens, found: Iterable[Located]) -> Tokens:
