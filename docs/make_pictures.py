@@ -110,7 +110,8 @@ def shot(chromium: str, page: Path, picture: Path, width: int, height: int) -> N
     with Image.open(picture) as image:
         plain = image.convert("RGB")
     box = ImageChops.difference(plain, Image.new("RGB", plain.size, plain.getpixel((0, plain.height - 1)))).getbbox()
-    plain.crop((0, 0, width, min(height, (box or (0, 0, 0, height))[3] + 8))).quantize(256, kmeans=1).save(picture, optimize=True)
+    bottom = min(height, (box or (0, 0, 0, height))[3] + 8)
+    plain.crop((0, 0, width, bottom)).quantize(256, kmeans=1).save(picture, optimize=True)
 
 
 if __name__ == "__main__":
