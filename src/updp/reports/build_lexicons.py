@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from updp.reports.lexicon import whitelist
+from updp.reports.lexicon import read_data, whitelist
 from updp.reports.synthesis import in_training
 from updp.study import BENCHMARK_KEY, split_of
 
@@ -134,6 +134,9 @@ def main() -> None:
         if word not in vocabulary and n >= 100 and stem != word and (stem in english or stem + "e" in english):
             vocabulary[word] = 2 if n >= 3000 else 1
     vocabulary |= {w: 3 for w, n in counts.items() if n >= 3 and lower[w] >= 2 and w != "xxxx"}
+    for line in read_data("extra_words.txt").decode().splitlines():
+        if not line.startswith("#"):
+            vocabulary |= {w: 2 for word in line.split() for w in _WORD.findall(word) if vocabulary.get(w, 0) < 2}
     for terms in whitelist().values():
         for term in terms:
             vocabulary |= dict.fromkeys(_WORD.findall(term.lower()), 3)

@@ -195,7 +195,7 @@ class Detector:
             return []
         start, end = tokens.starts[a], tokens.ends[b - 1]
         piece = text[start:end]
-        words = [w.lower() for w in tokens.words[a:b] if w[0].isalpha()]
+        words = [w.lower().removesuffix("'s") for w in tokens.words[a:b] if w[0].isalpha()]
         digits = sum(c.isdigit() for c in piece)
         category = _LABEL_CATEGORY[kind]
         medical = all(w in self._white or w in self._eponyms for w in words) if words else False
@@ -211,6 +211,8 @@ class Detector:
                 category = "address"
             elif kind == "LOC" and digits:
                 category = "address" if digits >= 5 else ""
+            if kind == "LOC" and len(piece) == 2 and not text[:start].rstrip().endswith(","):
+                return []  # two letters are a state behind a comma only
             small = words and all(w.islower() for w in tokens.words[a:b] if w[0].isalpha())
             if kind == "LOC" and small and category == "location" and not set(words) & self._words.place_words:
                 return []
@@ -404,7 +406,7 @@ class Detector:
         vocabulary = self._words.vocabulary.get(lower, "0")
         if lower in self._white or lower in _NEVER:
             return False
-        if word.islower():
+        if word.islower() or (word.isupper() and len(word) < 6):
             return vocabulary < "2" and strength >= "2"
         return vocabulary < "2" or strength == "3"
 
