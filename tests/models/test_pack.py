@@ -15,7 +15,7 @@ def folder(tmp_path):
     torch.manual_seed(0)
     folder = tmp_path / "one"
     folder.mkdir()
-    module = Identity(size=32, space=8, reduce=4)
+    module = Identity(size=64, space=8)
     save_weights(module, folder / "identity.safetensors")
     roles = {"identity": {"kind": "updp", "file": "identity.safetensors", "config": module.config}}
     write_pack_toml(folder, {"name": "one", "size": 64, "roles": roles})
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 def test_a_pack_gives_back_the_weights_it_was_written_with(folder):
     torch.manual_seed(0)
-    module = Identity(size=32, space=8, reduce=4).eval()
+    module = Identity(size=64, space=8).eval()
     films = torch.rand(2, 1, 64, 64)
     loaded = load_pack(folder).identity.embed(films)
     assert loaded.dtype == torch.float32

@@ -218,3 +218,45 @@ def test_configuration_from_toml_changes_only_what_it_names(tmp_path):
     file.write_text("colour = 1\n")
     with pytest.raises(ValueError, match="unknown configuration keys: colour"):
         PackConfig.read(file)
+
+
+def test_the_card_says_data_recipe_splits_and_figures(trained, tmp_path):
+    import shutil
+
+    from updp.training.card import describe_pack
+
+    folder = tmp_path / "described"
+    shutil.copytree(trained, folder)
+    describe_pack(folder, figures={"speed": {"seconds a film": 0.25}}, limits=["Made of drawn films."])
+    card = (folder / "README.md").read_text()
+    for words in (
+        "Model pack miniature",
+        "| train | 18 | 36 |",
+        "| speed | seconds a film | 0.25 |",
+        "Made of drawn films.",
+    ):
+        assert words in card
+    assert load_pack(folder).figures["speed"]["seconds a film"] == 0.25
+
+
+def test_virtual_patients_keep_their_anatomy_and_are_nobodys_copy(trained, corpus, tmp_path):
+    import json
+
+    from updp.training.thresholds import thresholds, training_codes
+    from updp.training.virtual import Shelf, make_virtual_films, write_virtual_films
+
+    pack = load_pack(trained)
+    people, pictures = training_codes(pack, corpus)
+    lines = thresholds(pack, corpus, people, pictures)
+    assert -1 <= lines["identity_same"] <= 1
+    shelf = Shelf(people, pictures, 2.0, 2.0)
+    made = make_virtual_films(pack, 1, patients=3, shelf=shelf, steps=2)
+    again = make_virtual_films(pack, 1, patients=3, shelf=shelf, steps=2)
+    assert all(np.array_equal(a.pixels, b.pixels) for a, b in zip(made, again, strict=True))
+    assert {e.patient for e in made} == {0, 1, 2}
+    assert all(2 <= sum(e.patient == p for e in made) <= 5 for p in range(3))
+    write_virtual_films(made, tmp_path)
+    rows = json.loads((tmp_path / "films.json").read_text())["films"]
+    assert all((tmp_path / row["file"]).is_file() for row in rows)
+    with pytest.raises(ValueError, match="stay too near to training films"):
+        make_virtual_films(pack, 1, patients=2, shelf=Shelf(people, pictures, -2.0, -2.0), steps=2, tries=1)

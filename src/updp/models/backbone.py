@@ -6,6 +6,7 @@ ReLU6). Layers carry the names of the common ImageNet checkpoint, so that its we
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -93,7 +94,18 @@ class EfficientNetLite0(nn.Module):
         self._conv_head = _Conv(inputs, FEATURES, 1, bias=False)
         self._bn1 = _norm(FEATURES)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def maps_at(self, images: Tensor, blocks: Sequence[int]) -> list[Tensor]:
+        """The maps after these blocks, for those who need places rather than meaning."""
+        x = self._begin(images)
+        maps = []
+        for i in range(self.frozen, max(blocks) + 1):
+            x = self._blocks[i](x)
+            if i in blocks:
+                maps.append(x)
+        return maps
+
+    def _begin(self, images: Tensor) -> Tensor:
+        """Everything up to the first block that may learn."""
         x = (images - IMAGENET_MEAN) / IMAGENET_STD
         x = x.contiguous(memory_format=torch.channels_last)
         # Early blocks work at the largest maps and cost half a training step; frozen, they need no graph.
@@ -101,6 +113,10 @@ class EfficientNetLite0(nn.Module):
             x = nn.functional.relu6(self._bn0(self._conv_stem(x)))
             for block in self._blocks[: self.frozen]:
                 x = block(x)
+        return x
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self._begin(images)
         for block in self._blocks[self.frozen :]:
             x = block(x)
         features: Tensor = nn.functional.relu6(self._bn1(self._conv_head(x)))

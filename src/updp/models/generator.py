@@ -165,7 +165,9 @@ class UNet(nn.Module):
         half = self.frequencies // 2
         waves = torch.exp(-math.log(10_000) * torch.arange(half, device=latents.device) / half)
         angles = 1000 * times[:, None] * waves
-        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1)) + self.sentence(sentence(condition.states, condition.mask))
+        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1)) + self.sentence(
+            sentence(condition.states, condition.mask)
+        )
         embedding = functional.silu(embedding)
         x = self.first(latents.contiguous(memory_format=torch.channels_last))
         skips = []

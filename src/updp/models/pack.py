@@ -91,7 +91,7 @@ class Pack:
         vlm = VisionLanguage(**self._entry("vlm")["config"])
         self._weights("vlm", vlm)
         vlm.tokenizer = Tokenizer.from_file(str(self.path / self._entry("vlm")["tokenizer"]))
-        return vlm  # type: ignore[return-value]
+        return vlm
 
     @cached_property
     def generator(self) -> GeneratorRole:
@@ -100,7 +100,7 @@ class Pack:
         from updp.models.generator import Generator, UNet
 
         unet = self._weights("generator", UNet(**self._entry("generator")["config"]))
-        return Generator(unet, self.autoencoder, self.vlm, self.info["size"])  # type: ignore[arg-type, return-value]
+        return Generator(unet, self.autoencoder, self.vlm, self.info["size"])  # type: ignore[arg-type]
 
     @cached_property
     def identity(self) -> IdentityRole:

@@ -239,7 +239,8 @@ def bench_speed(pack: Pack, corpus: Corpus | None = None, rng: np.random.Generat
     per_film = counter.get_total_flops() / 2
 
     def convolution() -> float:
-        layer = torch.nn.Conv2d(192, 192, 3, padding=1).to(memory_format=torch.channels_last)
+        layer: Any = torch.nn.Conv2d(192, 192, 3, padding=1)
+        layer = layer.to(memory_format=torch.channels_last)
         x = torch.randn(64, 192, 16, 16).to(memory_format=torch.channels_last)
         layer(x)
         begun = time.perf_counter()

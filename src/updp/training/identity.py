@@ -1,13 +1,18 @@
-"""Stage `identity`: supervised contrastive learning (Khosla et al. 2020, arXiv 2004.11362) over patients.
+"""Stage `identity`: a linear layer in closed form on ImageNet maps, then supervised contrastive learning over patients.
 
-Each batch holds two films of many patients; patients with a single film give two looks at it. A memory of recent
-embeddings supplies the many negatives a small batch lacks (cross-batch memory, Wang et al. 2020, arXiv 1912.06798).
+Contrast as in Khosla et al. 2020 (arXiv 2004.11362). Each batch holds two films of many patients; patients with a
+single film give two looks at it. A memory of recent embeddings supplies the many negatives a small batch lacks
+(cross-batch memory, Wang et al. 2020, arXiv 1912.06798).
 """
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from updp.models.backbone import EfficientNetLite0
@@ -30,10 +35,12 @@ class IdentityStage:
         config: StageConfig,
         size: int,
         start: EfficientNetLite0 | None,
+        directory: Path | None = None,
         frozen: int = 5,
         share: float = 1.0,
         memory: int = 1024,
     ) -> None:
+        """`directory` keeps the features the linear layer is fitted on; `share` of patients, for learning curves."""
         self.corpus, self.config, self.size = corpus, config, size
         rows = corpus.rows("train")
         groups: dict[str, list[int]] = {}
@@ -48,15 +55,19 @@ class IdentityStage:
         self.many = [np.array(groups[p]) for p in many]
         self.single = [np.array(f) for p, f in sorted(groups.items()) if len(f) == 1] if share == 1 else []
         self.module: nn.Module = self.build()
-        if start is not None:
-            self.module.encoder.backbone.load_state_dict(start.state_dict())
-            self.module.encoder.backbone.freeze(frozen)
-        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._capacity = memory
         self._memory: list[tuple[Tensor, Tensor]] = []
+        if start is None:
+            return
+        self.module.backbone.load_state_dict(start.state_dict())
+        self.module.backbone.freeze(frozen)
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        used = np.concatenate([*self.many, *self.single])
+        features = film_features(self.module.eval(), corpus, used, directory)  # type: ignore[arg-type]
+        fit_linear(self.module, features, corpus.patients[used])  # type: ignore[arg-type]
 
     def build(self) -> Identity:
-        return Identity(size=self.size)
+        return Identity(self.size)
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         people = self.config.batch // 2
@@ -97,6 +108,72 @@ class IdentityStage:
         device = next(module.parameters()).device
         parts = [module(as_tensor(self.corpus.films[rows[i : i + 32]]).to(device)) for i in range(0, len(rows), 32)]
         return identity_figures(torch.cat(parts).cpu().numpy(), self.corpus.patients[rows], np.random.default_rng(0))
+
+
+@torch.no_grad()
+def film_features(
+    module: Identity, corpus: Corpus, rows: NDArray[np.int64], directory: Path | None = None
+) -> NDArray[np.float32]:
+    """The maps of films as the linear layer gets them; kept in `directory` if there is one."""
+    path = None
+    if directory is not None:
+        digest = hashlib.sha256(rows.tobytes())
+        for value in module.backbone.state_dict().values():
+            digest.update(value.numpy().tobytes())
+        path = directory / f"maps-{digest.hexdigest()[:12]}.npy"
+        if path.exists():
+            kept: NDArray[np.float32] = np.load(path).astype(np.float32)
+            return kept
+    parts = [module.features(as_tensor(corpus.films[rows[i : i + 32]])).numpy() for i in range(0, len(rows), 32)]
+    features: NDArray[np.float32] = np.concatenate(parts)
+    if path is not None:
+        np.save(path, features.astype(np.float16))
+    return features
+
+
+def fit_linear(
+    module: Identity,
+    features: NDArray[np.float32],
+    patients: NDArray[np.str_],
+    components: int = 384,
+    ridge: float = 0.1,
+) -> None:
+    """The linear layer in closed form: principal components, then directions in which a person's films agree.
+
+    Linear discriminant analysis with within-person whitening; contrastive steps can only improve on a good start.
+    """
+    x = torch.from_numpy(features)
+    centre, spread = x.mean(0), x.std(0).clamp_min(1e-2)
+    x = (x - centre) / spread
+    components = min(components, *(n - 1 for n in x.shape))
+    torch.manual_seed(0)  # the randomised decomposition draws its test matrix from the global generator
+    _, scale, basis = torch.pca_lowrank(x, q=components, center=False, niter=3)
+    basis = basis / scale.clamp_min(1e-6) * len(x) ** 0.5
+    y = x @ basis
+    within = torch.zeros(components, components)
+    means = []
+    counted = 0
+    for person in np.unique(patients):
+        own = y[torch.from_numpy(np.flatnonzero(patients == person))]
+        means.append(own.mean(0))
+        if len(own) > 1:  # each person counts once, however many films there are
+            centred = own - own.mean(0)
+            within += centred.T @ centred / (len(own) - 1)
+            counted += 1
+    within = within / max(1, counted)
+    within += ridge * within.diagonal().mean() * torch.eye(components)
+    values, vectors = torch.linalg.eigh(within)
+    whiten = vectors / values.sqrt()
+    between = torch.stack(means) @ whiten
+    _, _, directions = torch.linalg.svd(between - between.mean(0), full_matrices=False)
+    space = module.project.out_features
+    weight = (basis @ whiten @ directions[:space].T).T
+    with torch.no_grad():
+        module.centre.copy_(centre)
+        module.spread.copy_(spread)
+        module.project.weight.zero_()
+        # Of order one in half precision: only the direction of the embedding counts.
+        module.project.weight[: len(weight)] = weight / weight.abs().max()
 
 
 def identity_figures(

@@ -1,6 +1,7 @@
 """`updp train pack`: autoencoder → vlm → generator → identity → classifier, each resumable, then the pack.
 
-Identity and classifier start from the vlm's image tower: it has already learned what a chest film is.
+The classifier starts from the vlm's image tower, which has already learned what a chest film is; identity starts from
+ImageNet.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from updp.models.pack import Pack, load_pack, save_weights, write_pack_toml
 from updp.models.vlm import VisionLanguage
 from updp.study import Study
 from updp.training.autoencoder import AutoencoderStage
+from updp.training.card import card
 from updp.training.classifier import ClassifierStage
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, prepare_corpus
@@ -89,9 +91,16 @@ class Recipe:
 
     def identity(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Identity:
         config = self.config.identity
-        stage = IdentityStage(self.corpus, config, self.config.encoder_size, start, self.config.frozen)
+        stage = IdentityStage(self.corpus, config, self.config.encoder_size, start, self.directory, self.config.frozen)
         module: Identity = self._run(stage, config, stop_after)
         return module
+
+    def imagenet(self) -> EfficientNetLite0:
+        """The backbone identity begins with: findings networks have unlearned what it needs."""
+        backbone = EfficientNetLite0()
+        if self.config.imagenet:
+            backbone.load_imagenet()
+        return backbone
 
     def classifier(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Classifier:
         config = self.config.classifier
@@ -112,7 +121,7 @@ class Recipe:
             "autoencoder": autoencoder,
             "vlm": vlm,
             "generator": generator,
-            "identity": self.identity(start),
+            "identity": self.identity(self.imagenet()),
             "classifier": self.classifier(start),
         }
 
@@ -146,6 +155,7 @@ def export_pack(
             "recipe": config.as_dict(),
         }
         write_pack_toml(part, info)
+        (part / "README.md").write_text(card(info), encoding="utf-8")
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
         reason = error.strerror or error

@@ -75,7 +75,9 @@ def make_virtual_films(
             if not again.any():
                 return films
             places = np.flatnonzero(again)
-            some = {k: v[torch.from_numpy(places)] if isinstance(v, Tensor) else v for k, v in options.items()}
+            some: dict[str, Any] = {
+                k: v[torch.from_numpy(places)] if isinstance(v, Tensor) else v for k, v in options.items()
+            }
             seeds = rng.integers(2**31, size=len(places))
             films[places] = pack.generator.generate(
                 [prompts[i] for i in places], seeds.tolist(), steps, guidance, **some
