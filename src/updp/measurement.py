@@ -366,6 +366,19 @@ def jackknife(
     patient in two samples leaves both at once. The interval is value ± t times the delete-a-group standard error
     (Kott 2001).
     """
+    return jackknife_each(statistic, samples, rng=rng, groups=groups, level=level, fewest=fewest)[0]
+
+
+def jackknife_each(
+    statistic: Statistic,
+    samples: Sequence[tuple[Sequence[Hashable] | NDArray[Any], ArrayLike]],
+    *,
+    rng: np.random.Generator,
+    groups: int = 20,
+    level: float = 0.95,
+    fewest: int = FEWEST_PATIENTS,
+) -> list[Interval]:
+    """``jackknife`` of a statistic with several values, an interval each."""
     from scipy.special import stdtrit
 
     rows = [np.asarray(values) for _, values in samples]
@@ -379,13 +392,18 @@ def jackknife(
     groups = min(groups, count)
     group_of = rng.permutation(count) % groups
     parts = np.split(group_of[codes], np.cumsum([len(o) for o in owners])[:-1])
-    value = float(statistic(*rows))
-    left_out = np.array([statistic(*(r[p != g] for r, p in zip(rows, parts, strict=True))) for g in range(groups)])
-    if not np.isfinite(left_out).all() or not math.isfinite(value):
+    value = np.atleast_1d(np.asarray(statistic(*rows), dtype=np.float64))
+    left_out = np.stack(
+        [
+            np.atleast_1d(statistic(*(r[p != g] for r, p in zip(rows, parts, strict=True)))).astype(np.float64)
+            for g in range(groups)
+        ]
+    )
+    if not np.isfinite(left_out).all() or not np.isfinite(value).all():
         raise TooFewPatients(count, 2 * count, "the statistic is undefined without some of them")
-    error = math.sqrt((groups - 1) / groups * float(np.sum((left_out - left_out.mean()) ** 2)))
+    error = np.sqrt((groups - 1) / groups * np.sum((left_out - left_out.mean(axis=0)) ** 2, axis=0))
     margin = float(stdtrit(groups - 1, (1 + level) / 2)) * error
-    return Interval(value, value - margin, value + margin)
+    return [Interval(float(v), float(v - m), float(v + m)) for v, m in zip(value, margin, strict=True)]
 
 
 def measure(
