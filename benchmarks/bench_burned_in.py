@@ -189,7 +189,9 @@ def mark_side(film: NDArray[np.float32], font: str) -> tuple[int, int, int, int]
     ImageDraw.Draw(sheet).text((6, 2), letter, fill=255, font=face)
     ink = np.asarray(sheet, dtype=np.float32) / 255
     film[y : y + 56, x : x + 46] = film[y : y + 56, x : x + 46] * (1 - ink) + ink
-    return x, y, 46, 56
+    rows, columns = np.nonzero(ink)
+    top, left = int(rows.min()), int(columns.min())
+    return x + left, y + top, int(columns.max()) - left + 1, int(rows.max()) - top + 1
 
 
 def main() -> int:
