@@ -155,13 +155,15 @@ def take_survey(source: Source, key: Key) -> Survey:
             seen.append(film_hash)
             pairs.append(_hash(key, "study", item.study_id))
             pairs.append(_hash(key, "patient", item.patient_id))
+        elif item.disputed is not None:
+            survey.conflicts.add(_hash(key, "study", item.disputed))
     survey.digest = key.digest("survey", digest.digest()).hex()
     ids, counts = np.unique(np.frombuffer(seen, np.uint64) if seen else np.empty(0, np.uint64), return_counts=True)
     survey.duplicates = set(ids[counts > 1].tolist())
     if pairs:
         couples = np.unique(np.frombuffer(pairs, np.uint64).reshape(-1, 2), axis=0)
         studies, holders = np.unique(couples[:, 0], return_counts=True)
-        survey.conflicts = set(studies[holders > 1].tolist())
+        survey.conflicts |= set(studies[holders > 1].tolist())
     return survey
 
 

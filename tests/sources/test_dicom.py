@@ -201,6 +201,17 @@ def test_a_structured_report_of_another_patient_is_a_conflict(tmp_path):
     assert refusals(open_source(tmp_path)) == {"a": Reason.PATIENT_CONFLICT}
 
 
+def test_a_study_disputed_by_its_structured_report_is_kept_back_whole(tmp_path):
+    from updp.flow import take_survey
+    from updp.keys import Key
+
+    film(tmp_path, "a", SOPInstanceUID="1.2.3.1")
+    film(tmp_path, "b", SOPInstanceUID="1.2.3.2", PatientID="MRN-2")
+    write_sr(tmp_path / "c", text_item(*FINDINGS, "whose?"), PatientID="MRN-2")
+    survey = take_survey(open_source(tmp_path), Key(bytes(32)))
+    assert len(survey.conflicts) == 1
+
+
 def test_a_structured_report_without_films_is_refused(tmp_path):
     film(tmp_path, "a")
     write_sr(tmp_path / "b", text_item(*FINDINGS, CANARY), StudyInstanceUID="9.9", SOPInstanceUID="9.9.1")

@@ -50,6 +50,7 @@ class Refusal:
 
     film_id: str  # the source's own id, or a position such as "row 17" where there is none; never printed
     reason: Reason
+    disputed: str | None = None  # a study filed under two patients: whatever else is filed under it is in doubt too
 
 
 class Source(Protocol):

@@ -126,7 +126,8 @@ class Dicom(Layout):
                 if filed is not None:
                     claimed.add(filed.path)
                     if filed.patient != number_of(study.patient_id):
-                        raise Refused(Reason.PATIENT_CONFLICT)
+                        yield Refusal(inside, Reason.PATIENT_CONFLICT, disputed=study.study_id)
+                        continue
                     study = study.but(report_path=self.found(filed.path))
                 else:
                     report = self._text(self.root / inside, header, sole)
