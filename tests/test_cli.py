@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.conftest import CANARIES, PLAIN, sweep
 
 
@@ -23,8 +24,8 @@ def place(hospital, tmp_path):
 
 
 def deidentify(place, *more):
-    return updp("deidentify", place / "export", place / "out", "--policy", place / "policy.toml", "--key", place / "key",
-                "--workers", 1, *more)  # fmt: skip
+    fixed = ("--policy", place / "policy.toml", "--key", place / "key", "--workers", 1)
+    return updp("deidentify", place / "export", place / "out", *fixed, *more)
 
 
 def test_deidentify_verify_and_vault_tell_the_whole_story(place):

@@ -2,8 +2,8 @@ import json
 import shutil
 
 import pytest
-from tests.conftest import Hospital
 
+from tests.conftest import Hospital
 from updp.flow import deidentify
 from updp.keys import Key
 from updp.release.signature import check_signature, public_key, sign
@@ -13,7 +13,6 @@ from updp.release.verify import NotARelease, verify
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     from tests.conftest import PLAIN
-
     from updp.policy import Policy
 
     root = tmp_path_factory.mktemp("verify")
@@ -109,5 +108,5 @@ def test_evidence_that_is_missing_fails_the_gate(release):
 
 
 def test_a_folder_that_is_no_release_is_said_so(tmp_path):
-    with pytest.raises(NotARelease, match="manifest.parquet"):
+    with pytest.raises(NotARelease, match=r"manifest\.parquet"):
         verify(tmp_path)

@@ -27,7 +27,7 @@ _FROM_HEADER = (
 def encode_dicom(study: Study) -> bytes:
     """The bytes of a DICOM file for a study that has passed every station."""
     from pydicom.dataset import Dataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+    from pydicom.uid import UID, ExplicitVRLittleEndian, SecondaryCaptureImageStorage
 
     assert study.pixels is not None
     pixels = film.grey8(study.pixels)
@@ -37,7 +37,7 @@ def encode_dicom(study: Study) -> bytes:
         for name in _FROM_HEADER:
             if name in study.header:
                 data[name] = study.header[name]
-    uid = _uid(study.film_id)
+    uid = UID(_uid(study.film_id))
     data.SOPClassUID = SecondaryCaptureImageStorage
     data.SOPInstanceUID = uid
     data.StudyInstanceUID = _uid(study.study_id)
