@@ -169,6 +169,11 @@ def main() -> None:
     keep = {p for p in places if re.fullmatch(r"[a-z][a-z .'-]{2,}", p)}
     _write(args.out / "places.txt.gz", "\n".join(sorted(keep)))
 
+    # -- the second opinion's given names: another source, for another reader
+    first = json.loads((philter / "blacklists/firstnames_minus_fps.json").read_text())
+    alone = (n for n in first if re.fullmatch("[a-z]{3,12}", n) and n not in safe and n not in english)
+    _write(args.out / "residual_names.txt.gz", "\n".join(sorted(n for n in alone if frequency.get(n, 0) < 20000)))
+
     # -- surrogates: names that are real but uncommon, and no word of English or medicine
     plain = {w for w in {*vocabulary, *english}}
     common = {n for n, r in last.items() if r <= 1500}

@@ -322,7 +322,10 @@ def shapes(text: str) -> tuple[str, str]:
 def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -> None:
     if pattern.check is not None and not pattern.check(match, text):
         return
-    start, end = match.span("v") if "v" in match.re.groupindex and match["v"] is not None else match.span()
+    start, end = match.span()
+    for group in ("v", "v2"):
+        if group in match.re.groupindex and match[group] is not None:
+            start, end = match.span(group)
     while end > start and text[end - 1] in " \t\n,;":
         end -= 1
     if text[end - 1] == "." and (pattern.category != "time" or text[end - 3 : end - 2] != "."):
@@ -498,6 +501,10 @@ def _address(match: re.Match[str], text: str) -> bool:
     return first is not None
 
 
+def _initials(match: re.Match[str], text: str) -> bool:
+    return (match["v"] or match["v2"]).lower() not in vocabulary()
+
+
 def _surnames(match: re.Match[str], text: str) -> bool:
     known, words = names(), vocabulary()
     three = [match[g].lower() for g in ("one", "two", "three")]
@@ -575,6 +582,7 @@ _CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "username": _username,
     "typist": _typist,
     "code": _code,
+    "initials": _initials,
     "surnames": _surnames,
     "firm": _firm,
     "state": _state,
