@@ -180,12 +180,9 @@ class Detector:
         if not opens:
             # Inside a sentence a capital is meant; slips and terms are written small there.
             return doubt > 0.01 and (self._words.sound(lower) >= 0 or not MEDICAL.search(lower))
-        return (
-            doubt > 0.05
-            and self._words.sound(lower) >= 1
-            and not MEDICAL.search(lower)
-            and not self._words.is_slip(lower)
-        )
+        sound = self._words.sound(lower)
+        named = sound > 1 or (sound == 1 and not self._words.is_slip(lower))
+        return doubt > 0.05 and named and not MEDICAL.search(lower)
 
     def _other(
         self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
@@ -786,7 +783,8 @@ class Detector:
                 continue
             vocabulary = self._words.vocabulary.get(lower, "0")
             strength = max(self._words.names.get(lower, "00U")[:2])
-            if vocabulary == "0" and strength < "2" and not strong and score < 0.92 and self._words.is_slip(lower):
+            doubtful = vocabulary == "0" and strength < "2" and not strong and score < 0.92
+            if doubtful and self._words.is_slip(lower) and self._words.sound(lower) < 2:
                 i = a + tokens.words[a:b].index(word)
                 if word.islower() or word.isupper() or i == 0 or tokens.words[i - 1] in _SENTENCE_ENDS:
                     continue

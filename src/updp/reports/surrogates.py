@@ -369,9 +369,9 @@ def location(key: Key, text: str) -> str:
 
 _KIND = re.compile(
     r"\b(?:hospitals?|hosp\.?|medical (?:center|centre|group)|health(?:care)? (?:center|centre|system|services)|"
-    r"clinics?|infirmary|hospice|nursing home|care home|institute|university|college|school|imaging(?: center)?|radiology"
-    r"(?: associates)?|cancer center|rehab(?:ilitation)?(?: center)?|pharmacy|laborator(?:y|ies)|associates|center|"
-    r"centre)\b.*$",
+    r"clinics?|infirmary|hospice|nursing home|care home|institute|university|college|school|imaging(?: center)?|"
+    r"radiology(?: associates)?|cancer center|rehab(?:ilitation)?(?: center)?|pharmacy|laborator(?:y|ies)|associates|"
+    r"center|centre)\b.*$",
     re.IGNORECASE | re.DOTALL,
 )
 
