@@ -132,12 +132,16 @@ class Screen:
 
             known = identifiers(study.header)
             flag = study.header.get("BurnedInAnnotation")
-            study = study.but(header=self.headers.clean(study.header, patient_id=study.patient_id))
         assert study.pixels is not None
         screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag)
+        checked = self.policy.burned_in.mode == "ocr" or (self.policy.burned_in.mode == "header" and flag == "NO")
+        if study.header is not None:
+            header = self.headers.clean(study.header, patient_id=study.patient_id, pixels_checked=checked)
+            study = study.but(header=header)
         painted = sum(box.painted for box in screened.boxes)
         pixels = film.square(screened.pixels, self.policy.image.size, self.policy.image.fit)
         notes = {**study.notes, "known": known, "boxes_painted": painted, "boxes": len(screened.boxes)}
+        notes["text_checked"] = checked
         return study.but(pixels=pixels, notes=notes)
 
 

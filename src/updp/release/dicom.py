@@ -52,8 +52,8 @@ def encode_dicom(study: Study) -> bytes:
     data.Modality = "DX"
     data.ConversionType = "WSD"
     data.ImageType = ["DERIVED", "SECONDARY"]
-    data.BurnedInAnnotation = "NO"
-    data.RecognizableVisualFeatures = "NO"
+    if study.notes.get("text_checked"):  # else nothing is said: no one looked
+        data.BurnedInAnnotation = "NO"
     data.PatientIdentityRemoved = "YES"
     if "DeidentificationMethod" not in data:
         data.DeidentificationMethod = "updp"
