@@ -1,6 +1,6 @@
 """The text a film is described by: report sentences with every identifier gone, or sentences composed from labels.
 
-No age, sex, date or name is ever part of it (METHODS §3.12 gives the reasons).
+No age, sex, date or name is ever part of it: what a generator is never told it cannot learn to draw.
 """
 
 from __future__ import annotations
