@@ -109,6 +109,8 @@ def _judge_digits(word: str, mode: str) -> str | None:
         and sorted(map(len, parts)) in ([1, 1, 4], [1, 2, 4], [2, 2, 4], [2, 2, 2])
     ):
         return "date" if mode == "tag" else None
+    if _is_written_date(parts):
+        return "date" if mode == "tag" else None
     if len(parts) == 3 and [len(p) for p in parts] == [3, 2, 4]:
         return None if parts[0] == "000" else "ssn"
     if len(parts) == 4 and "." in word and all(p.isdigit() and int(p) < 256 for p in parts) and word.count(".") == 3:
@@ -117,8 +119,8 @@ def _judge_digits(word: str, mode: str) -> str | None:
         return None  # numbers of ours begin so; pseudonyms have that form
     if digits.startswith("000") and len(digits) == 5:
         return None
-    if len(digits) >= 7 and "555" in digits and digits[-4:-2] == "01":
-        return None
+    if digits[-4:-2] == "01" and digits[:-4].endswith("55"):
+        return None  # the end of a telephone number set aside for fiction
     if ":" in word or "%" in word or any(u in letters.lower() for u in ("mm", "cm", "mg", "ml", "kg")):
         return None
     if mode == "surrogate" and len(digits) == 8 and not letters and digits[:2] in ("19", "20"):
@@ -126,6 +128,13 @@ def _judge_digits(word: str, mode: str) -> str | None:
     if len(letters) <= 6 and (len(digits) >= 6 or (letters and len(digits) == 5)):
         return "phone" if len(digits) in (7, 10, 11) and len(parts) > 1 and not letters else "id"
     return None
+
+
+def _is_written_date(parts: list[str]) -> bool:
+    """14-Mar-2019, 12/1976: a month and a year, a day or not."""
+    if len(parts) == 2:
+        return all(p.isdigit() for p in parts) and sorted(map(len, parts)) in ([1, 4], [2, 4])
+    return len(parts) == 3 and parts[1][:3].lower() in _MONTHS and parts[0].isdigit() and parts[2].isdigit()
 
 
 def _judge_name(pieces: list[tuple[int, int, str]], i: int, before: str, text: str) -> str | None:

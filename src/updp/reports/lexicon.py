@@ -99,7 +99,10 @@ def surrogate_names() -> Mapping[str, tuple[str, ...]]:
 
 
 def _coded(name: str) -> Mapping[str, str]:
-    fields = read_data(name).decode().split()
-    if not fields or len(fields) % 2:
-        raise LayerMissing(f"the report detector's data file {name} is damaged; reinstall updp")
-    return dict(zip(fields[::2], fields[1::2], strict=True))
+    """Words with a code each: the words a line each, one mark a word, and what the marks stand for."""
+    try:
+        words, marks, table = read_data(name).decode().split("\0")
+        codes = dict(pair.split(" ") for pair in table.split("\n"))
+        return dict(zip(words.split("\n"), map(codes.__getitem__, marks), strict=True))
+    except (ValueError, KeyError) as error:
+        raise LayerMissing(f"the report detector's data file {name} is damaged; reinstall updp") from error

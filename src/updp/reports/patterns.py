@@ -185,8 +185,10 @@ class Patterns:
         for pattern in self._numbers[min(len(tokens.words[i]), _LONGEST)]:
             read = self._shapes[0] if pattern.shape else text
             match = pattern.regex.match(read, at) or (pattern.regex.match(read, start) if at != start else None)
-            if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
-                _keep(pattern, match, text, out)
+            if match:
+                begin = match.start()
+                if pattern.before is None or pattern.before.search(text[max(0, begin - _BACK) : begin]):
+                    _keep(pattern, match, text, out)
         if len(tokens.words[i]) > 3 or (tokens.ends[i] < len(text) and text[tokens.ends[i]].isalpha()):
             for pattern in self._codes:
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, start)
