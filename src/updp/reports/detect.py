@@ -412,14 +412,14 @@ class Detector:
         as one.
         """
         one, two = tokens.words[i - 1], tokens.words[i + 1]
-        if (
-            one.islower()
-            or two.islower()
-            or not (one[0].isalpha() and two[0].isalpha())
-            or len(one) < 2
-            or len(two) < 2
-        ):
+        if not (one[0].isalpha() and two[0].isalpha()) or len(one) < 2 or len(two) < 2:
             return False
+        if one.islower() or two.islower():
+            # In text without capitals only where a line or a field opens, and only before a given name.
+            opens = i < 2 or tokens.words[i - 2] in ("\n", ":", "|")
+            given = self._words.names.get(two, "00U")[0] >= "2" and self._words.vocabulary.get(two, "0") < "2"
+            if not (opens and given and one.islower() and two.islower()):
+                return False
         if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
             return False
         if i > 1 and tokens.starts[i - 1] - tokens.ends[i - 2] == 1 and tokens.words[i - 2][0].isalnum():
@@ -485,7 +485,7 @@ class Detector:
             if word == "\n" or (taken and gap > 2):
                 break
             if word[0].isalpha():
-                if len(word) == 1 and (word.isupper() or (taken and words[at + 1 : at + 2] == ["."])):  # an initial
+                if len(word) == 1 and (word.isupper() or words[at + 1 : at + 2] == ["."]):  # an initial
                     at += 2 if at + 1 < n and words[at + 1] == "." else 1
                     taken += 1
                     if taken > 1:
