@@ -113,7 +113,8 @@ class Words:
     """Judges single words by the shipped lists and the user's own."""
 
     def __init__(self, block: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
-        self.blocked = _words(lexicon.blacklist().values(), phrases=False) | _words([block], phrases=True)
+        private = [*lexicon.blacklist().values(), *lexicon.prompt_blacklist().values()]
+        self.blocked = _words(private, phrases=False) | _words([block], phrases=True)
         self.favoured = _words([*lexicon.whitelist().values(), allow], phrases=True) - self.blocked
 
     def allowed(self, word: str) -> bool:

@@ -27,9 +27,9 @@ def read_data(name: str) -> bytes:
         raise LayerMissing(f"the report detector's data file {name} cannot be read; reinstall updp") from error
 
 
-def _terms(name: str) -> Mapping[str, frozenset[str]]:
+def _terms(name: str, table: str = "terms") -> Mapping[str, frozenset[str]]:
     try:
-        groups = tomllib.loads(read_data(name).decode())["terms"]
+        groups = tomllib.loads(read_data(name).decode())[table]
     except (tomllib.TOMLDecodeError, KeyError, UnicodeDecodeError) as error:
         raise LayerMissing(f"the report detector's data file {name} is damaged; reinstall updp") from error
     return MappingProxyType({group: frozenset(words) for group, words in groups.items()})
@@ -39,6 +39,12 @@ def _terms(name: str) -> Mapping[str, frozenset[str]]:
 def blacklist() -> Mapping[str, frozenset[str]]:
     """Terms that announce or carry identity, by the seven groups of the UPDP paper."""
     return _terms("blacklist.toml")
+
+
+@lru_cache(maxsize=1)
+def prompt_blacklist() -> Mapping[str, frozenset[str]]:
+    """Terms that may stay in a report but never steer a generated film: sex, age, origin."""
+    return _terms("blacklist.toml", "prompt_terms")
 
 
 @lru_cache(maxsize=1)
