@@ -242,11 +242,12 @@ def test_the_card_says_data_recipe_splits_and_figures(trained, tmp_path):
 def test_virtual_patients_keep_their_anatomy_and_are_nobodys_copy(trained, corpus, tmp_path):
     import json
 
-    from updp.training.thresholds import thresholds, training_codes
+    from updp.training.bench import codes_of
+    from updp.training.thresholds import thresholds
     from updp.training.virtual import Shelf, make_virtual_films, write_virtual_films
 
     pack = load_pack(trained)
-    people, pictures = training_codes(pack, corpus)
+    people, pictures = codes_of(pack, corpus, corpus.rows("train"))
     lines = thresholds(pack, corpus, people, pictures)
     assert -1 <= lines["identity_same"] <= 1
     shelf = Shelf(people, pictures, 2.0, 2.0)

@@ -165,18 +165,17 @@ def pixel_codes(films: Tensor) -> NDArray[np.float32]:
     return codes
 
 
-def similarities_to_training(pack: Pack, corpus: Corpus, films: Tensor) -> dict[str, NDArray[np.float32]]:
-    """Each film's similarity to the nearest training film, as a person (identity) and as a picture (pixels)."""
-    rows = corpus.rows("train")
+Codes = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+
+def codes_of(pack: Pack, corpus: Corpus, rows: NDArray[np.int64]) -> Codes:
+    """Films as persons (identity embeddings) and as pictures (pixel codes)."""
     people, pictures = [], []
     for i in range(0, len(rows), 256):
         part = _films(corpus, rows[i : i + 256])
         people.append(_in_parts(pack.identity.embed, part))
         pictures.append(pixel_codes(part))
-    return {
-        "identity": nearest(_in_parts(pack.identity.embed, films), np.concatenate(people)),
-        "pixel": nearest(pixel_codes(films), np.concatenate(pictures)),
-    }
+    return np.concatenate(people), np.concatenate(pictures)
 
 
 def bench_copies(
@@ -186,13 +185,19 @@ def bench_copies(
     films: int = 320,
     picture: Path | None = None,
     made: Tensor | None = None,
+    training: Codes | None = None,
     **options: Any,
 ) -> Figures:
     """Is a made film nearer to a training film than an unseen real film is."""
     rows = rng.permutation(corpus.rows("val"))[:films]
     made = generate_for(pack, corpus, rows, rng, **options) if made is None else made
-    ours = similarities_to_training(pack, corpus, made)
-    real = similarities_to_training(pack, corpus, _films(corpus, rows))
+    people, pictures = training or codes_of(pack, corpus, corpus.rows("train"))
+    unseen_people, unseen_pictures = codes_of(pack, corpus, rows)
+    ours = {
+        "identity": nearest(_in_parts(pack.identity.embed, made), people),
+        "pixel": nearest(pixel_codes(made), pictures),
+    }
+    real = {"identity": nearest(unseen_people, people), "pixel": nearest(unseen_pictures, pictures)}
     figures: Figures = {}
     for space in ("identity", "pixel"):
         limit = float(np.quantile(real[space], 0.95))

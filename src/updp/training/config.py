@@ -14,7 +14,7 @@ _VLM = StageConfig(steps=200, batch=32, rate=7e-4, average=0.998)
 _VLM_TEXT = StageConfig(steps=180, batch=128, rate=1e-3, warmup=20, average=0.98)
 _GENERATOR = StageConfig(steps=20_000, batch=16, rate=5e-4, schedule="constant", average=0.998)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
-_CLASSIFIER = StageConfig(steps=250, batch=32, rate=4e-4, average=0.998)
+_CLASSIFIER = StageConfig(steps=160, batch=32, rate=4e-4, average=0.998)
 
 
 @dataclass(frozen=True)

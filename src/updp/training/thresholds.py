@@ -7,28 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from updp.models.pack import Pack
 from updp.study import FINDINGS
 from updp.training.autoencoder import as_tensor
-from updp.training.bench import nearest, pixel_codes
+from updp.training.bench import codes_of, nearest
 from updp.training.corpus import Corpus
-
-
-@torch.no_grad()
-def _codes(pack: Pack, corpus: Corpus, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    people, pictures = [], []
-    for i in range(0, len(rows), 256):
-        films: Tensor = as_tensor(corpus.films[rows[i : i + 256]])
-        people.append(pack.identity.embed(films).numpy())
-        pictures.append(pixel_codes(films))
-    return np.concatenate(people), np.concatenate(pictures)
-
-
-def training_codes(pack: Pack, corpus: Corpus) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Identity embeddings and pixel codes of the training films."""
-    return _codes(pack, corpus, corpus.rows("train"))
 
 
 def thresholds(
@@ -38,7 +22,7 @@ def thresholds(
     in a thousand unseen films lies nearer to a training film. `finding_present`: nine in ten films with the finding
     score above."""
     rows = corpus.rows("val")
-    own, codes = _codes(pack, corpus, rows)
+    own, codes = codes_of(pack, corpus, rows)
     different = corpus.patients[rows][:, None] != corpus.patients[rows][None]
     same = float(np.quantile((own @ own.T)[different], 0.999))
     films = as_tensor(corpus.films[rows])
