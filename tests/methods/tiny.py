@@ -45,7 +45,7 @@ def tiny_pack(folder, labels=("Effusion", "Nodule"), **thresholds):
         "autoencoder": Autoencoder(channels=4, width=16),
         "vlm": vlm,
         "generator": UNet(channels=4, widths=(32, 32), context=32),
-        "identity": Identity(size=64, space=16, reduce=4),
+        "identity": Identity(size=64, space=16),
         "classifier": Classifier(labels, size=64),
     }
     folder.mkdir(parents=True)
