@@ -164,13 +164,12 @@ def methods() -> None:
     """The de-identification methods there are."""
     from updp.methods import METHODS, method_info
 
-    console = _console()
     for info in map(method_info, METHODS):
-        console.print(f"[bold]{info.name}[/]  {info.summary}", soft_wrap=True)
+        typer.echo(f"{typer.style(info.name, bold=True)}  {info.summary}")
         default = "" if info.default_strength is None else f" (default {info.default_strength:.2g})"
         for name, text in (("strength", info.knob + default), ("guarantee", info.guarantee), ("paper", info.paper)):
             if text:
-                console.print(f"    [dim]{name:<10}[/]{text}", soft_wrap=True)
+                typer.echo(f"    {name:<10}{text}")
 
 
 @app.command()

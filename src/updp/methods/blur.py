@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
-
-import numpy as np
-from PIL import Image, ImageFilter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
 from updp.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Blur:
@@ -38,6 +38,9 @@ class Blur:
         return [Deidentified(self._blur(study, amount)) for study in batch]
 
     def _blur(self, study: Study, amount: float) -> np.ndarray[Any, np.dtype[np.float32]]:
+        import numpy as np
+        from PIL import Image, ImageFilter
+
         assert study.pixels is not None
         sigma = amount * self.max_sigma * min(study.pixels.shape)
         if sigma == 0:

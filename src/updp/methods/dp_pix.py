@@ -9,13 +9,14 @@ whole film, at a noise that leaves nothing to see; both are offered so that the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
 from updp.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Strength runs over epsilon on a logarithmic scale between these two.
 EPSILON_RANGE = (10.0, 0.01)
@@ -67,6 +68,8 @@ def pixelate(film: NDArray[np.float32], b: int, unit: float, rng: np.random.Gene
     ``unit`` is m / epsilon. Cells cut short by the film's edge have fewer pixels, hence a larger sensitivity and more
     noise: scaling by the true count keeps the guarantee where b does not divide the film.
     """
+    import numpy as np
+
     height, width = film.shape
     padded = np.pad(film, ((0, -height % b), (0, -width % b)))
     rows, columns = padded.shape[0] // b, padded.shape[1] // b
@@ -77,5 +80,5 @@ def pixelate(film: NDArray[np.float32], b: int, unit: float, rng: np.random.Gene
 
 
 def _epsilon(strength: float) -> float:
-    low, high = np.log(EPSILON_RANGE[0]), np.log(EPSILON_RANGE[1])
-    return float(np.exp(low + strength * (high - low)))
+    weakest, strongest = EPSILON_RANGE
+    return weakest * (strongest / weakest) ** strength

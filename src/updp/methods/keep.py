@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from updp.methods.base import Deidentified, MethodInfo
 from updp.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Keep:

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
 from updp.quarantine import Reason
 from updp.study import Study
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from updp.methods.prompts import Guard, Projector
@@ -142,6 +141,7 @@ class UPDP:
         return out
 
     def _batch(self, studies: list[Study], strength: float, rngs: list[np.random.Generator]) -> list[Deidentified]:
+        import numpy as np
         import torch
 
         size = int(self.pack.info.get("size", 256))
@@ -160,6 +160,8 @@ class UPDP:
 
     def _unfit(self, studies: list[Study], films: Tensor) -> list[Reason | None]:
         """Films the generator has no counterpart for: laterals, and negatives of a film."""
+        import numpy as np
+
         with np.errstate(all="ignore"):
             mean = self._mean_film
             out: list[Reason | None] = []
@@ -189,6 +191,7 @@ class UPDP:
         self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]
     ) -> Written:
         """Prompts for films N×1×256×256. They stay inside the hospital."""
+        import numpy as np
         import torch
 
         from updp.methods import prompts
@@ -235,6 +238,7 @@ class UPDP:
         rngs: list[np.random.Generator],
         draws: Tensor | None,
     ) -> Any:
+        import numpy as np
         import torch
 
         from updp.methods import prompt_search, prompts
@@ -298,6 +302,7 @@ class UPDP:
         rngs: list[np.random.Generator],
     ) -> list[Deidentified]:
         """A film a prompt; one too like the patient's own, a copy, or at odds with its findings is made again."""
+        import numpy as np
         import torch
 
         out: list[Deidentified | None] = [None] * len(studies)
