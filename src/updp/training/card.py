@@ -42,7 +42,8 @@ def card(info: Mapping[str, Any]) -> str:
     rows = [(k, str(trained.get(k, v["steps"])), str(v["batch"]), f"{v['rate']:g}", v["schedule"]) for k, v in stages]
     out += [_table(rows, ("stage", "steps", "batch", "rate", "schedule")), ""]
     if figures := info.get("figures"):
-        out += ["## Figures", "Measured by the functions of `updp bench pack` on patients the models were not trained on.", ""]
+        how = "Measured by the functions of `updp bench pack` on patients the models were not trained on."
+        out += ["## Figures", how, ""]
         rows = [(part, name, _number(value)) for part, each in figures.items() for name, value in each.items()]
         out += [_table(rows, ("part", "figure", "value")), ""]
     if limits := info.get("limits"):
