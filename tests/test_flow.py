@@ -454,6 +454,18 @@ def test_what_an_abandoned_attempt_left_does_not_reach_the_release(hospital, tmp
     assert not list((tmp_path / "out").rglob("stray.png"))
 
 
+def test_what_a_killed_assembly_left_does_not_reach_the_release(hospital, tmp_path, key, policy):
+    source = hospital.write()
+    interrupted(source, tmp_path / "out", key, policy, after=8)
+    build = tmp_path / "out/.work/build"
+    (build / "evidence").mkdir()
+    for name in (".README.md.4711", "README.md", "evidence/.report.html.4711", "reports/.00000.jsonl.4711"):
+        (build / name).write_bytes(b"half a file")
+    run(source, tmp_path / "out", key, policy)
+    run(source, tmp_path / "whole", key, policy)
+    assert same_tree(tmp_path / "out" / "release", tmp_path / "whole" / "release")
+
+
 def test_two_runs_into_one_output_do_not_mix(hospital, tmp_path, key, policy):
     source = hospital.write()
 

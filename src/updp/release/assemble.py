@@ -58,6 +58,7 @@ def finished(out: Path) -> Outcome | None:
 def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     """Build the release from the shards that landed and put it in its place."""
     build = out / ".work" / "build"
+    _begin_anew(build)
     overview = _overview(out)
     tallies: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -102,6 +103,14 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     os.rename(build, folder)
     sync_folder(out)
     return Outcome(verdict.status, folder, released, dict(sorted(reasons.items())))
+
+
+def _begin_anew(build: Path) -> None:
+    """Remove what a killed assembly left behind, half-written files among it; films stay, they have landed."""
+    for left in build.iterdir():
+        if left.name != "images":
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    (build / "reports").mkdir()
 
 
 def _rows(build: Path, sorter: _Sorter, sums: BinaryIO) -> Iterator[dict[str, Any]]:
