@@ -466,6 +466,37 @@ def test_what_a_killed_assembly_left_does_not_reach_the_release(hospital, tmp_pa
     assert same_tree(tmp_path / "out" / "release", tmp_path / "whole" / "release")
 
 
+def test_a_run_cut_off_before_any_rename_resumes_to_the_same_release(tmp_path, key, policy, monkeypatch):
+    source = Hospital(tmp_path / "export", films=5).write()
+    run(source, tmp_path / "whole", key, policy)
+    for cut in range(1, 100):
+        calls = 0
+
+        def cutting(real, cut=cut):
+            def rename(*places):
+                nonlocal calls
+                calls += 1
+                if calls == cut:
+                    raise Stop
+                return real(*places)
+
+            return rename
+
+        out = tmp_path / f"out-{cut}"
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", cutting(os.replace))
+            patch.setattr(os, "rename", cutting(os.rename))
+            try:
+                run(source, out, key, policy)
+            except Stop:
+                pass
+            else:
+                break
+        run(source, out, key, policy)
+        assert same_tree(out / "release", tmp_path / "whole" / "release"), cut
+    assert cut > 10
+
+
 def test_two_runs_into_one_output_do_not_mix(hospital, tmp_path, key, policy):
     source = hospital.write()
 
