@@ -110,6 +110,13 @@ def test_labels_outside_the_known_sets_never_leave(hospital, tmp_path, key, poli
     assert sweep(tmp_path / "out") == []
 
 
+def test_the_terms_a_hospital_blocks_stay_in_the_hospital(hospital, tmp_path, key):
+    policy = Policy.parse(PLAIN + "[report]\nblock = ['Zanthora Quibblesworth', 'MRN7741982']\n")
+    assert run(hospital.write(), tmp_path / "out", key, policy).released == 10
+    assert sweep(tmp_path / "out") == []
+    assert verify(tmp_path / "out" / "release").intact
+
+
 def test_attributes_leave_only_if_the_policy_says_so(hospital, tmp_path, key):
     for row in hospital.rows:
         row |= {"age": "93", "sex": "F", "date": "2019-03-04"}

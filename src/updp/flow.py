@@ -379,7 +379,7 @@ def _identity(
     return {
         "version": updp.__version__,
         "key": key.fingerprint,
-        "policy": hashlib.sha256(policy.to_toml().encode()).hexdigest(),
+        "policy": key.digest("policy", policy.to_toml()).hex(),
         "layout": source.layout,
         "limit": limit,
         "seed": seed,

@@ -149,8 +149,18 @@ class Policy(Section):
                 lines.append(f"{name}:{_line_of(text, fault['loc'])}: {where}: {fault['msg']}")
             raise BadPolicy("\n".join(lines)) from None
 
+    def public(self) -> Policy:
+        """This policy as a release may state it: terms the hospital blocks are names as a rule, so their lists stay."""
+        options = {name: value for name, value in self.method.options.items() if name != "block"}
+        return self.model_copy(
+            update={
+                "report": self.report.model_copy(update={"block": ()}),
+                "method": self.method.model_copy(update={"options": options}),
+            }
+        )
+
     def to_toml(self) -> str:
-        """This policy as TOML, every field written out: what a release carries."""
+        """This policy as TOML, every field written out."""
         out = []
         for section, values in self.model_dump(mode="json").items():
             out.append(f"[{section}]")

@@ -205,7 +205,7 @@ class UPDP:
             vlm,
             vocabulary,
             [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
-            min(self.length, vlm_context(vlm) - 2),
+            self._room,
             rngs,
             init="random" if self.search in ("random", "pez") else self.init,
             drop_blocked=self.mode != "literal",
@@ -217,6 +217,11 @@ class UPDP:
             draws = torch.from_numpy(np.stack([rng.random((ids.shape[1], width)) for rng in rngs])).float()
         found = self._search(ids, mask, targets, projector, strength, rngs, draws)
         return self._checked(found, targets, projector)
+
+    @cached_property
+    def _room(self) -> int:
+        """Words of a prompt: as many as asked for, within the text tower's context and its frame."""
+        return min(self.length, vlm_context(self.pack.vlm) - 2)
 
     def _projection(self, strength: float) -> Any:
         from updp.methods.prompts import Projection
@@ -346,7 +351,7 @@ class UPDP:
             decided["image_to_image"] = True
         if self.mode == "ldp":
             epsilon = self._projection(0.0).epsilon
-            decided |= {"epsilon_token": epsilon, "epsilon_study": epsilon * min(self.length, 10**9)}
+            decided |= {"epsilon_token": epsilon, "epsilon_study": epsilon * self._room}
         return decided
 
     @cached_property

@@ -58,6 +58,7 @@ def finished(out: Path) -> Outcome | None:
 def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     """Build the release from the shards that landed and put it in its place."""
     build = out / ".work" / "build"
+    policy = policy.public()
     _begin_anew(build)
     overview = _overview(out)
     tallies: Counter[str] = Counter()

@@ -63,9 +63,12 @@ def residual_spans(text: str, *, mode: Literal["surrogate", "tag"] = "surrogate"
     found: list[Residue] = []
     for i, (start, end, word) in enumerate(pieces):
         before = pieces[i - 1][2].lower().rstrip(".:") if i else ""
-        kind = _judge_digits(word, mode) if any(c.isdigit() for c in word) else _judge_signs(word)
-        if kind is None and word[0].isupper():
-            kind = _judge_name(pieces, i, before, text)
+        if any(c.isdigit() for c in word):  # a number, perhaps one of ours, but no name
+            kind = _judge_digits(word, mode)
+        else:
+            kind = _judge_signs(word)
+            if kind is None and word[0].isupper():
+                kind = _judge_name(pieces, i, before, text)
         if kind is not None:
             found.append(Residue(start, end, kind))
     return found
