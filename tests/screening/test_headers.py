@@ -521,6 +521,13 @@ def test_no_bytes_whatever_raise_anything_but_a_refusal(value, vr, pick):
     assert b"Quibblesworth" not in raw_file(cleaned) or tags[pick % len(tags)] == tag_for_keyword("Manufacturer")
 
 
+@pytest.mark.parametrize("space", [b"\t", b" \t", b"\n", b"\r\n", b"\x0b "])
+def test_a_name_in_a_uid_is_no_well_known_uid_whatever_space_follows(space):
+    value = b"Quibblesworth" + space
+    ds = with_bytes(element(tag_for_keyword("FrameOfReferenceUID"), "UI", value + b" " * (len(value) % 2)))
+    assert b"Quibblesworth" not in raw_file(clean(ds, Nothing()))
+
+
 # -- identifiers ----------------------------------------------------------------------------------------------------
 
 

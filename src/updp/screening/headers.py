@@ -733,7 +733,8 @@ def _is_directory(dataset: Dataset) -> bool:
 
 def _well_known(uid: str, listed: bool) -> bool:
     """Whether a UID is one the standard assigns: those name classes and syntaxes, not patients."""
-    if UID(uid).name != uid:
+    # Digits and dots first: UID() trims, so any text with a tab behind it would differ from its own name.
+    if set(uid) <= set("0123456789.") and UID(uid).name != uid:
         return True
     return not listed and _STANDARD_UID.match(uid) is not None
 
