@@ -20,7 +20,7 @@ from typing import Any
 
 from pydicom.charset import convert_encodings, decode_bytes, python_encoding
 from pydicom.config import disable_value_validation
-from pydicom.datadict import dictionary_VR, keyword_for_tag
+from pydicom.datadict import dictionary_VM, dictionary_VR, keyword_for_tag
 from pydicom.dataelem import DataElement, RawDataElement
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.filebase import DicomBytesIO
@@ -62,6 +62,7 @@ _NEVER_SHIFTED = frozenset((0x00100030, 0x00100032, 0x00160077))
 _TEXT = frozenset(("SH", "LO", "ST", "LT", "UT", "UC"))
 _LONG = frozenset(("ST", "LT", "UT"))  # a backslash is a character here, not a separator
 _NUMBER = frozenset(("DS", "IS", "FL", "FD", "SS", "US", "SL", "UL", "SV", "UV", "AT"))
+_WIDTH = {"US": 2, "SS": 2, "UL": 4, "SL": 4, "FL": 4, "AT": 4, "FD": 8, "SV": 8, "UV": 8}
 _BINARY = frozenset(("OB", "OW", "OF", "OD", "OL", "OV", "UN"))
 _TEMPORAL = frozenset(("DA", "DT", "TM"))
 _FAMILY = {vr: "text" for vr in _TEXT} | {vr: "number" for vr in _NUMBER} | {vr: "binary" for vr in _BINARY}
@@ -487,6 +488,10 @@ class _Place:
                 return self._fallback(element, rule)
         elif vr in ("DS", "IS"):
             if not _NUMERIC.match(raw):
+                return self._fallback(element, rule)
+        elif vr in _WIDTH:
+            # One number has one width; seven "numbers" where the dictionary has one are seven pairs of letters.
+            if raw and dictionary_VM(element.tag) == "1" and len(raw) != _WIDTH[vr]:
                 return self._fallback(element, rule)
         elif vr == "CS":
             named = int(element.tag) >> 16 != 0x0028 and raw.decode("latin-1") in self.walk.known
