@@ -1,0 +1,1 @@
+"""The judge: real films beside their released counterparts, attacked and put to use, inside the hospital."""
