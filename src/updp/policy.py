@@ -100,11 +100,30 @@ class ReleasePolicy(Section):
 
 
 class GatePolicy(Section):
+    """Bounds on what `updp evaluate` measured. They hold for the far end of each 95 % interval, not for its middle, so
+    that a release with too few patients to be sure is blocked and told how many would do."""
+
     require_evidence: bool = Field(
         False, description="Block a release whose privacy and utility were not measured (else it is marked so)."
     )
     max_linkage: Fraction = Field(
         0.60, description="Largest upper confidence bound of the strongest attacker's max(AUC, 1-AUC)."
+    )
+    max_identification: Fraction = Field(
+        0.10,
+        description="Largest upper confidence bound of naming the patient of a film, above the rate of always naming "
+        "the most frequent one.",
+    )
+    max_attributes: Fraction = Field(
+        0.15,
+        description="Largest upper confidence bound of guessing age group or sex, above always naming the majority.",
+    )
+    max_membership: Fraction = Field(
+        0.60, description="Largest upper confidence bound of telling whose films trained the generator, as an AUC."
+    )
+    max_residual_phi: Fraction = Field(
+        0.01,
+        description="Largest upper confidence bound of the share of reports in which the second detector sees PHI.",
     )
     min_utility: Fraction = Field(
         0.85, description="Smallest lower confidence bound of diagnostic AUC relative to real films."
