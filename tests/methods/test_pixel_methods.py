@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from updp.methods import METHODS, UnknownMethod, make_method, method_info
 from updp.methods.base import Method
-from updp.methods.dp_pix import pixelate
+from updp.methods.dp_pix import gaussian_scale, pixelate
 from updp.study import Study
 
 
@@ -26,7 +27,7 @@ def test_every_registered_method_keeps_the_protocol(name):
 
 
 def test_an_unknown_method_lists_those_there_are():
-    with pytest.raises(UnknownMethod, match="keep, blur, dp-pix"):
+    with pytest.raises(UnknownMethod, match="keep, blur, pixelate, dp-pix"):
         make_method("keeep")
 
 
@@ -98,3 +99,52 @@ def test_dp_pix_at_strength_two_thirds_is_the_published_epsilon():
 def test_dp_pix_refuses_settings_without_meaning(options):
     with pytest.raises(UnknownMethod):
         make_method("dp-pix", options)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-5), (10.0, 1e-6)])
+def test_the_gaussian_mechanism_spends_its_delta_and_no_more(epsilon, delta):
+    sigma = gaussian_scale(epsilon, delta)
+    # Two neighbouring outputs at distance one: how much more likely than e^epsilon one makes what the other could be.
+    x = np.linspace(-60 * sigma, 60 * sigma + 1, 2_000_001)
+    here, there = norm.pdf(x, 0, sigma), norm.pdf(x, 1, sigma)
+    assert np.maximum(here - np.exp(epsilon) * there, 0).sum() * (x[1] - x[0]) == pytest.approx(delta, rel=0.02)
+
+
+def test_dp_pix_on_frequencies_has_a_whole_film_as_its_unit_and_hides_it():
+    options = {"basis": "frequencies", "epsilon": 1.0}
+    made = run(("dp-pix", options), film((64, 64)))
+    assert made.decided["unit"] == "film"
+    assert made.decided["delta"] == 1e-5
+    black, white = (run(("dp-pix", options), np.full((64, 64), v, np.float32), seed=4).pixels for v in (0.0, 1.0))
+    # The same noise on both: opposite films differ by twice the clipped norm at most, below what the noise moves.
+    assert np.abs(white - black).mean() <= 0.5 + 1e-6
+    assert made.pixels.std() > 0.2
+
+
+def test_dp_pix_on_frequencies_keeps_the_coarse_film_when_epsilon_is_no_protection():
+    coarse = np.kron(np.linspace(0.3, 0.7, 4, dtype=np.float32)[:, None], np.ones((16, 64), np.float32))
+    made = run(("dp-pix", {"basis": "frequencies", "epsilon": 1e6}), coarse).pixels
+    assert np.abs(made - coarse).mean() < 0.05
+
+
+@pytest.mark.parametrize("options", [{"basis": "wavelets"}, {"kept": 0}, {"delta": 1.0}, {"clip": 0.0}])
+def test_dp_pix_refuses_a_mechanism_it_does_not_have(options):
+    with pytest.raises(UnknownMethod):
+        make_method("dp-pix", options)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (61, 47)])
+def test_pixelation_keeps_the_mean_of_every_cell(shape):
+    made = run(("pixelate", {"max_cell": 1 / 4}), film(shape), 1.0)
+    b = made.decided["cell"]
+    assert b == round(min(shape) / 4)
+    for y in range(0, shape[0], b):
+        for x in range(0, shape[1], b):
+            cell = made.pixels[y : y + b, x : x + b]
+            assert np.ptp(cell) == 0
+            assert cell[0, 0] == pytest.approx(film(shape)[y : y + b, x : x + b].mean(), abs=1e-6)
+
+
+def test_pixelation_of_strength_zero_is_the_film():
+    made = run(("pixelate", {}), film(), 0.0)
+    assert np.abs(made.pixels - film()).max() < 1e-6

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 METHODS: dict[str, str] = {
     "keep": "updp.methods.keep:Keep",
     "blur": "updp.methods.blur:Blur",
+    "pixelate": "updp.methods.pixelate:Pixelate",
     "dp-pix": "updp.methods.dp_pix:DPPix",
+    "k-same": "updp.methods.k_same:KSame",
+    "image-to-image": "updp.methods.image_to_image:ImageToImage",
     "updp": "updp.methods.updp:UPDP",
 }
 

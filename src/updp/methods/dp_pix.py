@@ -2,8 +2,12 @@
 
 Each b x b cell becomes its mean plus Laplace noise of scale m / (b^2 epsilon) on films in [0, 1]. Changing at most m
 pixels of the film moves the vector of cell means by at most m / b^2 in L1, so the released film is epsilon-DP *with m
-pixels as the unit*. Published settings use m = 1: they protect one pixel, not a patient. ``m="image"`` protects the
-whole film, at a noise that leaves nothing to see; both are offered so that the difference can be seen.
+pixels as the unit*. Published settings use m = 1: they protect one pixel, not a patient.
+
+Two variants protect the whole film. ``m="image"`` is the same mechanism with every pixel in the unit.
+``basis="frequencies"`` spends the budget where a film has something to say: its lowest cosine frequencies, their
+departure from a grey film clipped to a norm, under the Gaussian mechanism, (epsilon, delta)-DP for any two films. Both
+leave little or nothing to see at an epsilon that means something; they are offered so that this can be seen.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+from updp.methods.pixelate import cell_means, replicate
 from updp.study import Study
 
 if TYPE_CHECKING:
@@ -31,20 +36,33 @@ class DPPix:
         summary="pixelation by cell means with Laplace noise",
         knob="epsilon, from 10 (strength 0) to 0.01 (strength 1), logarithmic",
         default_strength=2 / 3,
-        guarantee="epsilon-DP for any change of m pixels within one film (not for a patient unless m = 'image')",
+        guarantee="epsilon-DP for any change of m pixels within one film (not for a patient unless m = 'image'); "
+        "basis 'frequencies': (epsilon, delta)-DP for a whole film",
         paper="Fan, Image Pixelization with Differential Privacy, DBSec 2018",
     )
 
-    def __init__(self, b: int = 8, m: int | Literal["image"] = 1, epsilon: float | None = None) -> None:
+    def __init__(
+        self,
+        b: int = 8,
+        m: int | Literal["image"] = 1,
+        epsilon: float | None = None,
+        basis: Literal["cells", "frequencies"] = "cells",
+        kept: int = 6,
+        clip: float = 0.25,
+        delta: float = 1e-5,
+    ) -> None:
         if b < 1:
             raise ValueError("b, the side of a cell, must be at least 1")
         if m != "image" and m < 1:
             raise ValueError("m, the protected number of pixels, must be at least 1 or 'image'")
         if epsilon is not None and epsilon <= 0:
             raise ValueError("epsilon must be positive")
-        self.b = b
-        self.m = m
-        self.epsilon = epsilon
+        if basis not in ("cells", "frequencies"):
+            raise ValueError("basis is one of cells, frequencies")
+        if kept < 1 or clip <= 0 or not 0 < delta < 1:
+            raise ValueError("kept must be at least 1, clip positive, delta between 0 and 1")
+        self.b, self.m, self.epsilon = b, m, epsilon
+        self.basis, self.kept, self.clip, self.delta = basis, kept, clip, delta
 
     def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
         """Nothing to learn."""
@@ -57,9 +75,15 @@ class DPPix:
         for study, stream in zip(batch, rng, strict=True):
             assert study.pixels is not None
             height, width = study.pixels.shape
-            m = height * width if self.m == "image" else self.m
-            film = pixelate(study.pixels, self.b, m / epsilon, stream)
-            out.append(Deidentified(film, {"epsilon": round(epsilon, 6), "unit": f"{m} pixels", "cell": self.b}))
+            decided: dict[str, Any] = {"epsilon": round(epsilon, 6)}
+            if self.basis == "frequencies":
+                film = low_frequencies(study.pixels, self.kept, self.clip, epsilon, self.delta, stream)
+                decided |= {"delta": self.delta, "unit": "film", "frequencies": self.kept}
+            else:
+                m = height * width if self.m == "image" else self.m
+                film = pixelate(study.pixels, self.b, m / epsilon, stream)
+                decided |= {"unit": f"{m} pixels", "cell": self.b}
+            out.append(Deidentified(film, decided))
         return out
 
 
@@ -71,13 +95,47 @@ def pixelate(film: NDArray[np.float32], b: int, unit: float, rng: np.random.Gene
     """
     import numpy as np
 
-    height, width = film.shape
-    padded = np.pad(film, ((0, -height % b), (0, -width % b)))
-    rows, columns = padded.shape[0] // b, padded.shape[1] // b
-    count = np.outer(np.minimum(b, height - b * np.arange(rows)), np.minimum(b, width - b * np.arange(columns)))
-    means = padded.reshape(rows, b, columns, b).sum(axis=(1, 3), dtype=np.float64) / count
+    means, count = cell_means(film, b)
     noisy = np.clip(means + rng.laplace(0.0, 1.0, means.shape) * (unit / count), 0.0, 1.0).astype(np.float32)
-    return np.repeat(np.repeat(noisy, b, axis=0), b, axis=1)[:height, :width]
+    return replicate(noisy, b, film.shape)
+
+
+def low_frequencies(
+    film: NDArray[np.float32], kept: int, clip: float, epsilon: float, delta: float, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """The film's kept x kept lowest cosine frequencies under the Gaussian mechanism, and nothing else of it.
+
+    Coefficients of the film less mid-grey are scaled so that their norm is a root-mean-square grey value; clipping that
+    norm to ``clip`` bounds the distance of any two films by 2 ``clip``, whatever they show.
+    """
+    import numpy as np
+    from scipy.fft import dctn, idctn
+
+    area = film.size
+    low = dctn(film.astype(np.float64) - 0.5, norm="ortho")[:kept, :kept] / math.sqrt(area)
+    low *= min(1.0, clip / max(float(np.linalg.norm(low)), 1e-12))
+    low += rng.standard_normal(low.shape) * gaussian_scale(epsilon, delta) * 2 * clip
+    whole = np.zeros(film.shape)
+    whole[: low.shape[0], : low.shape[1]] = low * math.sqrt(area)
+    made: NDArray[np.float32] = np.clip(idctn(whole, norm="ortho") + 0.5, 0.0, 1.0).astype(np.float32)
+    return made
+
+
+def gaussian_scale(epsilon: float, delta: float) -> float:
+    """The least standard deviation, for sensitivity one, that is (epsilon, delta)-DP (Balle & Wang 2018, Theorem 8)."""
+    from scipy.special import log_ndtr
+
+    def spent(sigma: float) -> float:
+        near, far = 0.5 / sigma - epsilon * sigma, -0.5 / sigma - epsilon * sigma
+        return math.exp(log_ndtr(near)) - math.exp(epsilon + log_ndtr(far))
+
+    low, high = 1e-6, 1.0
+    while spent(high) > delta:
+        high *= 2
+    for _ in range(100):  # bisection: the delta spent falls as sigma grows
+        middle = (low + high) / 2
+        low, high = (middle, high) if spent(middle) > delta else (low, middle)
+    return high
 
 
 def _epsilon(strength: float) -> float:

@@ -1,0 +1,52 @@
+"""Vanilla image-to-image: noise is added to the film's latent and the pack's generator takes it off again.
+
+The baseline of every diffusion method: whatever is not drowned in the noise comes back, the patient's ribs included
+(SDEdit, Meng et al. 2022, arXiv 2108.01073).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from updp.methods.base import MethodInfo
+from updp.methods.learned import OnPack
+from updp.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+
+class ImageToImage(OnPack):
+    """``strength`` is the share of the diffusion's way the film goes towards noise; at 0 it is only coded."""
+
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="image-to-image",
+        summary="the film noised and denoised by the pack's generator, told the report or the findings",
+        knob="how far towards noise, from the autoencoder alone (0) to pure noise (1)",
+        default_strength=0.5,
+        guarantee="none",
+        paper="SDEdit, arXiv 2108.01073; RoentGen-style image-to-image",
+        domain="cxr",
+        needs=frozenset({"generator", "autoencoder", "vlm"}),
+    )
+
+    def __init__(self, pack: str = "cxr256", steps: int = 16, guidance: float = 2.0, told: bool = True) -> None:
+        super().__init__(pack)
+        if steps < 1:
+            raise ValueError("steps must be at least 1")
+        self.steps, self.guidance, self.told = steps, guidance, told
+
+    def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
+        from updp.methods.updp import words_of
+
+        if strength == 0:
+            return self.pack.autoencoder.decode(self.pack.autoencoder.encode(films))
+        words = [words_of(study, rng) if self.told else "" for study, rng in zip(studies, rngs, strict=True)]
+        seeds = [int(rng.integers(2**62)) for rng in rngs]
+        return self.pack.generator.generate(
+            words, seeds, self.steps, self.guidance, init_images=films, strength=strength
+        )
+
+    def decided(self, strength: float) -> dict[str, Any]:
+        return {"steps": self.steps, "told": self.told}

@@ -1,0 +1,170 @@
+"""What methods with networks share: the pack, films as one batch, and weights bound to the pack they learned with.
+
+A subclass writes one function, films to films; batching, refusals and the method's weights are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+from updp.quarantine import Reason
+from updp.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor, nn
+
+    from updp.models.pack import Pack
+
+#: Roles of a pack that a method's weights depend on; another file in one of them makes the weights meaningless.
+BOUND = ("autoencoder", "identity")
+#: The pack of method weights that ships with the embedded model pack.
+WEIGHTS = "cxr256-methods"
+_BATCH = 32
+
+
+class OnPack:
+    """A method that runs on a model pack. ``make`` is the method; ``decided`` is what a release may say of it."""
+
+    info: ClassVar[MethodInfo]
+
+    def __init__(self, pack: str = "cxr256") -> None:
+        self.pack_name = pack
+
+    @cached_property
+    def pack(self) -> Pack:
+        import torch
+
+        from updp.models import load_pack
+
+        # One thread a worker: results must not depend on how many cores shared a convolution.
+        torch.set_num_threads(1)
+        return load_pack(self.pack_name)
+
+    @property
+    def size(self) -> int:
+        return int(self.pack.info.get("size", 256))
+
+    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
+        """Nothing to learn here: weights come from `updp train method`."""
+
+    def deidentify(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
+    ) -> list[Deidentified]:
+        import numpy as np
+        import torch
+
+        amount = resolve_strength(self.info, strength)
+        if len(batch) != len(rng):
+            raise ValueError(f"{len(batch)} studies but {len(rng)} streams: give one a study")
+        out = [Deidentified(None, refused=unfit(study)) for study in batch]
+        taken = [i for i, one in enumerate(out) if one.refused is None]
+        for start in range(0, len(taken), _BATCH):
+            part = taken[start : start + _BATCH]
+            studies = [batch[i] for i in part]
+            films = stacked(studies, self.size)
+            with torch.no_grad():
+                made = self.make(studies, films, amount, [rng[i] for i in part])
+            for i, film in zip(part, made.clamp(0, 1), strict=True):
+                out[i] = Deidentified(film[0].numpy().astype(np.float32), self.decided(amount))
+        return out
+
+    def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
+        """New films N×1×S×S for films N×1×S×S."""
+        raise NotImplementedError
+
+    def decided(self, strength: float) -> dict[str, Any]:
+        """What the manifest may say: settings alone, nothing of the patient."""
+        return {}
+
+
+class Trained(OnPack):
+    """A method whose own network is read from a pack of method weights."""
+
+    def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS) -> None:
+        super().__init__(pack)
+        self.weights = weights
+        # Wrong weights must end a run before its first film, not refuse every film of it.
+        check_weights(self.info.name, weights, pack)
+
+    @cached_property
+    def network(self) -> Any:
+        return load_weights(self.info.name, self.weights, self.pack, self.build)
+
+    def build(self, config: dict[str, Any]) -> nn.Module:
+        """The network of these sizes, without weights."""
+        raise NotImplementedError
+
+
+def unfit(study: Study) -> Reason | None:
+    """Why networks trained on frontal films cannot take this one."""
+    if study.pixels is None:
+        return Reason.IMAGE_MISSING
+    return Reason.FILM_NOT_FRONTAL if study.view == "LATERAL" else None
+
+
+def stacked(studies: list[Study], size: int) -> Tensor:
+    """The films of studies as N×1×size×size."""
+    import numpy as np
+    import torch
+
+    from updp import film
+
+    squares = [film.square(study.pixels, size, "pad") for study in studies if study.pixels is not None]
+    return torch.from_numpy(np.stack(squares))[:, None]
+
+
+def digests(pack: Pack) -> dict[str, str]:
+    """SHA-256 of the files of a pack that method weights are bound to."""
+    files: dict[str, str] = pack.info.get("sha256", {})
+    roles = pack.info["roles"]
+    return {role: files.get(str(roles[role].get("file", "")), "") for role in BOUND if role in roles}
+
+
+def check_weights(name: str, weights: str, pack: str) -> None:
+    """Refuse weights that are not there, or that learned with another pack."""
+    from updp.models.pack import load_pack
+
+    _entry(name, load_pack(weights, verify=False), load_pack(pack, verify=False))
+
+
+def _entry(name: str, bundle: Pack, pack: Pack) -> dict[str, Any]:
+    from updp.models.pack import PackError
+
+    entries: dict[str, dict[str, Any]] = bundle.info.get("methods", {})
+    if name not in entries:
+        held = ", ".join(entries) or "none"
+        raise PackError(
+            f"{bundle.name} has no weights of {name} (it has: {held}); train them: updp train method {name}"
+        )
+    entry = entries[name]
+    here = digests(pack)
+    for role, digest in entry["trained_with"].items():
+        if here.get(role) != digest:
+            raise PackError(
+                f"weights of {name} in {bundle.name} learned with another {role} than that of pack {pack.name}; "
+                f"use the pack they were trained with, or train them again: updp train method {name} --pack {pack.name}"
+            )
+    return entry
+
+
+def load_weights(name: str, weights: str, pack: Pack, build: Any) -> Any:
+    """The network of a method, every file checked, frozen and in evaluation mode."""
+    import torch
+    from safetensors.torch import load_file
+
+    from updp.models.pack import PackError, load_pack
+
+    bundle = load_pack(weights)
+    entry = _entry(name, bundle, pack)
+    module = build(entry["config"])
+    state = load_file(bundle.path / entry["file"])
+    try:
+        module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
+    except RuntimeError as error:
+        raise PackError(f"weights of {name} in {bundle.name} do not fit this version of updp: {error}") from error
+    module.requires_grad_(False).eval()
+    return module.to(memory_format=torch.channels_last)

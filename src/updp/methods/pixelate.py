@@ -1,0 +1,66 @@
+"""pixelate: every cell becomes its mean. The baseline DP-Pix adds noise to; without noise it promises nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+from updp.study import Study
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Pixelate:
+    """The side of a cell grows geometrically with strength, from one pixel to ``max_cell`` of the film's side."""
+
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="pixelate",
+        summary="cell means of the whole film",
+        knob="side of a cell, from one pixel to max_cell (a fraction of the film's side), geometric",
+        default_strength=0.6,
+        guarantee="none",
+    )
+
+    def __init__(self, max_cell: float = 1 / 8) -> None:
+        if not 0 < max_cell <= 1:
+            raise ValueError("max_cell is a fraction of the film's side, in (0, 1]")
+        self.max_cell = max_cell
+
+    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
+        """Nothing to learn."""
+
+    def deidentify(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
+    ) -> list[Deidentified]:
+        import numpy as np
+
+        amount = resolve_strength(self.info, strength)
+        out = []
+        for study in batch:
+            assert study.pixels is not None
+            side = max(1, round(max(1.0, self.max_cell * min(study.pixels.shape)) ** amount))
+            means, _ = cell_means(study.pixels, side)
+            film = replicate(means.astype(np.float32), side, study.pixels.shape)
+            out.append(Deidentified(film, {"cell": side}))
+        return out
+
+
+def cell_means(film: NDArray[np.float32], b: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Means of b x b cells and how many pixels each has; cells at the lower and right edge may be cut short."""
+    import numpy as np
+
+    height, width = film.shape
+    padded = np.pad(film, ((0, -height % b), (0, -width % b)))
+    rows, columns = padded.shape[0] // b, padded.shape[1] // b
+    count = np.outer(np.minimum(b, height - b * np.arange(rows)), np.minimum(b, width - b * np.arange(columns)))
+    return padded.reshape(rows, b, columns, b).sum(axis=(1, 3), dtype=np.float64) / count, count
+
+
+def replicate(cells: NDArray[np.float32], b: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Cells as a film of ``shape``."""
+    import numpy as np
+
+    return np.repeat(np.repeat(cells, b, axis=0), b, axis=1)[: shape[0], : shape[1]]
