@@ -12,7 +12,7 @@ import os
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,29 +81,70 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
             released = manifest.write(build / "manifest.parquet", _rows(build, sorter, sums))
     verdict = judge(policy.gate, released=released, quarantined=reasons.total(), disjoint=overview.disjoint)
     facts = _facts(policy, released, reasons, tallies, verdict)
-    (build / "evidence").mkdir(exist_ok=True)
+    with (out / ".work" / "sums").open("rb") as lines:
+        seal(build, facts, policy, key, lines, card.evidence_page(facts, policy))
+    folder = out / folder_name(verdict.status)
+    os.rename(build, folder)
+    sync_folder(out)
+    return Outcome(verdict.status, folder, released, dict(sorted(reasons.items())))
+
+
+def folder_name(status: Status) -> str:
+    """What failed the gate is never called a release."""
+    return "blocked" if status == "blocked" else "release"
+
+
+def seal(folder: Path, facts: dict[str, Any], policy: Policy, key: Key, sums: Iterable[bytes], page: str) -> None:
+    """Write what a release says of itself and sign the whole; ``sums`` are the checksum lines of all other files."""
+    (folder / "evidence").mkdir(exist_ok=True)
     texts = {
         "policy.toml": policy.to_toml(),
         "evidence/evaluation.json": json.dumps(facts, indent=2, sort_keys=True) + "\n",
         "evidence/conformance.md": conformance(policy),
-        "evidence/report.html": card.evidence_page(facts, policy),
+        "evidence/report.html": page,
         "README.md": card.readme(facts, policy, key),
-        "croissant.json": card.croissant(build, facts, policy),
+        "croissant.json": card.croissant(folder, facts, policy),
     }
     for name, text in texts.items():
-        write_bytes(build / name, text.encode())
-    with _replacing(build / "checksums.sha256") as listing:
-        for name in sorted([*texts, "manifest.parquet"]):
-            listing.write(checksum_line(file_sum(build / name), name))
-        with (out / ".work" / "sums").open("rb") as sums_file:
-            shutil.copyfileobj(sums_file, listing)
-    sign(build, key)
-    for name in (*texts, "manifest.parquet", "checksums.sha256", "signature"):
-        os.utime(build / name, (STAMP, STAMP))
-    folder = out / ("blocked" if verdict.status == "blocked" else "release")
-    os.rename(build, folder)
-    sync_folder(out)
-    return Outcome(verdict.status, folder, released, dict(sorted(reasons.items())))
+        write_bytes(folder / name, text.encode())
+    own = sorted([*texts, "manifest.parquet"])
+    with _replacing(folder / "checksums.sha256") as listing:
+        for name in own:
+            listing.write(checksum_line(file_sum(folder / name), name))
+        listing.writelines(line for line in sums if line.rstrip(b"\n").partition(b"  ")[2].decode() not in own)
+    sign(folder, key)
+    for name in (*own, "checksums.sha256", "signature"):
+        os.utime(folder / name, (STAMP, STAMP))
+
+
+def restate(release: Path, facts: dict[str, Any], policy: Policy, key: Key, page: str) -> Path:
+    """The same release with new evidence, under the name its verdict gives it; a reader never sees half of it.
+
+    Films are linked, not copied. The caller has checked the release against its checksums.
+    """
+    status: Status = facts["gate"]["status"]
+    renamed = status == "blocked" or release.name == "blocked"  # a name the hospital chose stays, while it may
+    target = release.with_name(folder_name(status)) if renamed else release
+    if target != release and target.exists():
+        raise OutputError(f"there is already a folder named {target.name} beside this release; move it away")
+    made, superseded = release.with_name(".restated"), release.with_name(".superseded")
+    for stale in (made, superseded):
+        shutil.rmtree(stale, ignore_errors=True)
+    shutil.copytree(release, made, copy_function=_link)
+    with (release / "checksums.sha256").open("rb") as sums:
+        seal(made, facts, policy, key, sums, page)
+    os.rename(release, superseded)
+    os.rename(made, target)
+    sync_folder(release.parent)
+    shutil.rmtree(superseded, ignore_errors=True)
+    return target
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copy2(source, target)
 
 
 def _begin_anew(build: Path) -> None:
