@@ -96,7 +96,7 @@ class EfficientNetLite0(nn.Module):
 
     def maps_at(self, images: Tensor, blocks: Sequence[int]) -> list[Tensor]:
         """The maps after these blocks, for those who need places rather than meaning."""
-        x = self._begin(images)
+        x = self.begin(images)
         maps = []
         for i in range(self.frozen, max(blocks) + 1):
             x = self._blocks[i](x)
@@ -104,7 +104,7 @@ class EfficientNetLite0(nn.Module):
                 maps.append(x)
         return maps
 
-    def _begin(self, images: Tensor) -> Tensor:
+    def begin(self, images: Tensor) -> Tensor:
         """Everything up to the first block that may learn."""
         x = (images - IMAGENET_MEAN) / IMAGENET_STD
         x = x.contiguous(memory_format=torch.channels_last)
@@ -116,15 +116,25 @@ class EfficientNetLite0(nn.Module):
         return x
 
     def forward(self, images: Tensor) -> Tensor:
-        x = self._begin(images)
+        return self.finish(self.begin(images))
+
+    def finish(self, maps: Tensor) -> Tensor:
+        """From the maps `begin` gave to the features."""
         for block in self._blocks[self.frozen :]:
-            x = block(x)
-        features: Tensor = nn.functional.relu6(self._bn1(self._conv_head(x)))
+            maps = block(maps)
+        features: Tensor = nn.functional.relu6(self._bn1(self._conv_head(maps)))
         return features
 
+    def prefix(self) -> list[Tensor]:
+        """Weights and statistics of the frozen part: what `begin` depends on."""
+        parts = (self._conv_stem, self._bn0, *self._blocks[: self.frozen])
+        return [value for part in parts for value in part.state_dict().values()]
+
     def freeze(self, blocks: int) -> None:
-        """Keep the stem and the first blocks as they are, statistics too."""
+        """Keep the stem and the first blocks as they are, statistics too; 0 freezes nothing, the stem neither."""
         self.frozen = blocks
+        if not blocks:
+            return
         for part in (self._conv_stem, self._bn0, *self._blocks[:blocks]):
             part.requires_grad_(False)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from updp.models.backbone import FEATURES, FilmEncoder
+from updp.models.backbone import FEATURES, FilmEncoder, pooled
 from updp.models.images import batched
 
 
@@ -27,9 +27,10 @@ class Classifier(nn.Module):
         features: Tensor = self.encoder(images)
         return features
 
-    def forward(self, images: Tensor) -> Tensor:
-        """Logits; differentiable."""
-        logits: Tensor = self.head(nn.functional.dropout(self.features(images), 0.3, self.training))
+    def forward(self, images: Tensor, begun: bool = False) -> Tensor:
+        """Logits of films, or of what the backbone's `begin` made of them; differentiable."""
+        features = pooled(self.encoder.backbone.finish(images)) if begun else self.features(images)
+        logits: Tensor = self.head(nn.functional.dropout(features, 0.3, self.training))
         return logits
 
     @batched

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -9,10 +11,10 @@ from torch import Tensor, nn
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
 from updp.study import FINDINGS
-from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc
+from updp.training.looks import Looks
 from updp.training.loop import StageConfig, TrainingError
 from updp.training.vlm import masked_bce
 
@@ -26,10 +28,13 @@ class ClassifierStage:
         config: StageConfig,
         size: int,
         start: EfficientNetLite0 | None,
-        frozen: int = 5,
+        frozen: int = 8,
         share: float = 1.0,
+        directory: Path | None = None,
+        looks: int = 2,
     ) -> None:
-        """`start` is the backbone to begin with (None: from nothing); `share` of the patients, for learning curves."""
+        """`start` is the backbone to begin with (None: from nothing); `share` of the patients, for learning curves;
+        `directory` keeps the looks."""
         self.corpus, self.config, self.size = corpus, config, size
         rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
         if share < 1:
@@ -47,14 +52,15 @@ class ClassifierStage:
             self.module.encoder.backbone.load_state_dict(start.state_dict())
             self.module.encoder.backbone.freeze(frozen)
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.looks = Looks(corpus, self.module.encoder.backbone, size, looks, directory, config.seed)
 
     def build(self) -> Classifier:
         return Classifier(FINDINGS, self.size)
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         rows = rng.choice(self.rows, self.config.batch)
-        films = augment(as_tensor(self.corpus.films[rows]).to(device), self.size, rng)
-        return masked_bce(module(films), torch.from_numpy(self.corpus.labels[rows]).to(device))
+        logits = module(self.looks(rows, rng, device), begun=True)
+        return masked_bce(logits, torch.from_numpy(self.corpus.labels[rows]).to(device))
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:

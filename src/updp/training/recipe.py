@@ -77,7 +77,14 @@ class Recipe:
     def vlm(self, stop_after: float | None = None) -> VisionLanguage:
         first, second = self.config.vlm, self.config.vlm_text
         stage = VlmStage(
-            self.corpus, first, self.tokenizer(), self.config.vlm_model, self.config.imagenet, self.config.frozen
+            self.corpus,
+            first,
+            self.tokenizer(),
+            self.config.vlm_model,
+            self.config.imagenet,
+            self.config.frozen,
+            self.directory,
+            self.config.looks,
         )
         vlm: VisionLanguage = self._run(stage, first, stop_after).vlm
         tuned: VisionLanguage = self._run(VlmTextStage(self.corpus, second, vlm, self.directory), second, stop_after)
@@ -91,7 +98,7 @@ class Recipe:
 
     def identity(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Identity:
         config = self.config.identity
-        stage = IdentityStage(self.corpus, config, self.config.encoder_size, start, self.directory, self.config.frozen)
+        stage = IdentityStage(self.corpus, config, self.config.encoder_size, start, self.directory)
         module: Identity = self._run(stage, config, stop_after)
         return module
 
@@ -104,7 +111,15 @@ class Recipe:
 
     def classifier(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Classifier:
         config = self.config.classifier
-        stage = ClassifierStage(self.corpus, config, self.config.encoder_size, start, self.config.frozen)
+        stage = ClassifierStage(
+            self.corpus,
+            config,
+            self.config.encoder_size,
+            start,
+            self.config.frozen,
+            directory=self.directory,
+            looks=self.config.looks,
+        )
         module: Classifier = self._run(stage, config, stop_after)
         return module
 

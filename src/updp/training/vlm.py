@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.models.backbone import FEATURES
+from updp.models.backbone import FEATURES, pooled
 from updp.models.vlm import VisionLanguage
 from updp.study import FINDINGS
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc, recall_at
+from updp.training.looks import Looks
 from updp.training.loop import StageConfig
 from updp.training.prompts import describe, phrases
 
@@ -71,9 +72,10 @@ class _WithFindings(nn.Module):
         self.vlm = vlm
         self.findings = nn.Linear(FEATURES, len(FINDINGS))
 
-    def forward(self, images: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        features, image, text = self.vlm(images, ids, mask)
-        return self.findings(functional.dropout(features, 0.2, self.training)), image, text
+    def forward(self, maps: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features = functional.dropout(pooled(self.vlm.image.backbone.finish(maps)), 0.2, self.training)
+        text = self.vlm.embed_tokens(self.vlm.text.tokens(ids), mask)
+        return self.findings(features), self.vlm.embed_features(features), text
 
 
 class VlmStage:
@@ -86,15 +88,20 @@ class VlmStage:
         tokenizer: Any,
         model: dict[str, Any],
         imagenet: bool,
-        frozen: int = 5,
+        frozen: int = 8,
+        directory: Path | None = None,
+        looks: int = 2,
     ) -> None:
+        """`directory` keeps the looks; `frozen` blocks stay as ImageNet left them (none of them without ImageNet)."""
         self.corpus, self.config, self.tokenizer = corpus, config, tokenizer
         self.model_config = model
         self.rows = corpus.rows("train")
         self.module: nn.Module = self.build()
+        backbone = self.module.vlm.image.backbone
         if imagenet:
-            self.module.vlm.image.backbone.load_imagenet()
-            self.module.vlm.image.backbone.freeze(frozen)
+            backbone.load_imagenet()
+            backbone.freeze(frozen)
+        self.looks = Looks(corpus, backbone, self.module.vlm.image.size, looks, directory, config.seed)
 
     def build(self) -> _WithFindings:
         vlm = VisionLanguage(self.tokenizer.get_vocab_size(), **self.model_config)
@@ -104,10 +111,9 @@ class VlmStage:
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         vlm = _unwrap(module).vlm
         rows = rng.choice(self.rows, self.config.batch, replace=False)
-        films = augment(as_tensor(self.corpus.films[rows]).to(device), vlm.image.size, rng)
         texts, same = draw_texts(self.corpus, rows, rng)
         ids, mask = vlm.tokenize(texts)
-        logits, image, text = module(films, ids.to(device), mask.to(device))
+        logits, image, text = module(self.looks(rows, rng, device), ids.to(device), mask.to(device))
         found = masked_bce(logits, torch.from_numpy(self.corpus.labels[rows]).to(device))
         return 2 * found + 0.5 * contrastive(image, text, vlm.logit_scale, same.to(device))
 
