@@ -74,8 +74,10 @@ def evidence_page(
     title: str | None = None,
     notice: str = "",
     pairs: list[dict[str, Any]] | None = None,
+    evaluation: str = "",
 ) -> str:
-    """The evidence as one self-contained page. ``pairs`` shows films before and after: for inside the hospital only."""
+    """The evidence as one self-contained page. ``pairs`` shows films before and after: for inside the hospital only.
+    ``evaluation`` is what attacks and measures found, as HTML (``updp.evaluation.report``)."""
     tallies = facts["tallies"]
     phi = [(name.removeprefix("phi/"), count) for name, count in tallies.items() if name.startswith("phi/")]
     kept = {name.removeprefix("retention/"): n for name, n in tallies.items() if name.startswith("retention/")}
@@ -86,6 +88,7 @@ def evidence_page(
         facts=facts,
         policy=policy,
         pairs=pairs or [],
+        evaluation=evaluation,
         boundary=boundary(policy),
         phi=phi,
         retention=[(k, kept.get(f"{k}_before", 0), kept.get(f"{k}_after", 0)) for k in kinds],

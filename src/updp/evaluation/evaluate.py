@@ -1,0 +1,287 @@
+"""`updp evaluate`: attack a release, put it to use, judge it, and write the evidence.
+
+Attacks and measures run one by one and independently: one that fails is a question without an answer, never a stop and
+never a pass. What attackers learned is kept by content, so that a second release of the same source costs only what
+changed. The evidence goes into the release, which is sealed anew under the name its verdict gives it; a copy for the
+hospital (``out``) may show real films beside released ones and touches nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from updp.evaluation.load import Case, NotComparable, load_case, private
+from updp.keys import Key, default_path
+from updp.measurement import Measurement, TooFewPatients
+from updp.release.files import write_bytes
+from updp.release.gate import Verdict, judge
+
+if TYPE_CHECKING:
+    from updp.evaluation.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+log = logging.getLogger("updp")
+
+#: Called before each attack or measure with its name, how many are done, and how many there are.
+Progress = Callable[[str, int, int], None]
+
+
+class Probe(Protocol):
+    """An attack or a measure of utility: it answers one of the gate's questions about an exhibit."""
+
+    name: str
+    question: str
+
+    def run(
+        self, exhibit: Exhibit, pack: Pack, budget: Any, rng: np.random.Generator, cache: Any = None
+    ) -> list[Measurement]: ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found about a release."""
+
+    folder: Path  # the release under its new name, or where the hospital's copy went
+    report: Path
+    facts: Mapping[str, Any]  # evaluation.json
+    verdict: Verdict
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def status(self) -> str:
+        return self.verdict.status
+
+    @property
+    def missing(self) -> tuple[Measurement, ...]:
+        """What was not measured; each says why."""
+        return tuple(m for m in self.measurements if not m.measured)
+
+
+def evaluate(
+    release: str | Path,
+    source: str | Path,
+    *,
+    key: Key | str | Path | None = None,
+    out: str | Path | None = None,
+    pack: str = "cxr256",
+    quick: bool = False,
+    seed: int = 0,
+    cache: str | Path | None = None,
+    vault: str | Path | None = None,
+    layout: str | None = None,
+    frontier: Sequence[Mapping[str, Any]] = (),
+    probes: Sequence[Probe] | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Attack a release of ``source`` and put it to use.
+
+    Without ``out`` the evidence goes into the release, which is sealed anew and renamed as the verdict says. With it,
+    the release stays as it is and a copy for the hospital is written there. ``frontier`` are points of `updp tune` or
+    `updp bench methods` to show beside this release.
+    """
+    from updp.models import load_pack
+
+    folder = Path(release).absolute()
+    opened = key if isinstance(key, Key) else Key.load(Path(key) if key else default_path())
+    target = None if out is None else _outside(Path(out).absolute(), folder)
+    store = Path(cache).absolute() if cache else folder.parent / ".cache"
+    case = load_case(
+        folder, Path(source), opened, vault=Path(vault) if vault else None, layout=layout, cache=store / "films"
+    )
+    models = load_pack(pack)
+    budget = _budget(quick)
+    measured = run_probes(
+        case.exhibit, models, budget, seed, probes=probes, cache=_cache(store / "learned"), progress=progress
+    )
+    facts, verdict = judged(case, measured, models, budget, quick, seed, frontier)
+    return _written(case, facts, verdict, measured, opened, target)
+
+
+def default_probes() -> list[Probe]:
+    """Every attack and every measure of utility there is."""
+    from updp.attacks import attacks
+    from updp.utility import utilities
+
+    return [*attacks(), *utilities()]
+
+
+def _budget(quick: bool) -> Any:
+    from updp.attacks import Budget
+
+    return Budget.quick() if quick else Budget.full()
+
+
+def _cache(folder: Path) -> Any:
+    from updp.attacks.cache import FolderCache
+
+    private(folder)
+    return FolderCache(folder)
+
+
+def _outside(out: Path, release: Path) -> Path:
+    resolved = out.resolve()
+    if resolved == release.resolve() or release.resolve() in resolved.parents:
+        raise NotComparable(
+            "the hospital's copy shows real films and may not lie inside the release; choose another --out"
+        )
+    return out
+
+
+def run_probes(
+    exhibit: Exhibit,
+    pack: Pack,
+    budget: Any,
+    seed: int,
+    *,
+    probes: Iterable[Probe] | None = None,
+    cache: Any = None,
+    progress: Progress | None = None,
+) -> tuple[Measurement, ...]:
+    """Every measurement of every probe, each marked with its question and the probe that made it.
+
+    A probe has a random stream of its own, named after it: leaving one out changes no figure of another.
+    """
+    todo = list(default_probes() if probes is None else probes)
+    out: list[Measurement] = []
+    for done, probe in enumerate(todo):
+        if progress:
+            progress(probe.name, done, len(todo))
+        for m in _run(probe, exhibit, pack, budget, seed, cache):
+            out.append(replace(m, detail={**m.detail, "question": probe.question, "probe": probe.name}))
+    if progress:
+        progress("", len(todo), len(todo))
+    return tuple(out)
+
+
+def _run(probe: Probe, exhibit: Exhibit, pack: Pack, budget: Any, seed: int, cache: Any) -> list[Measurement]:
+    digest = hashlib.sha256(probe.name.encode()).digest()
+    rng = np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
+    try:
+        return probe.run(exhibit, pack, budget, rng, cache=cache)
+    except TooFewPatients as few:
+        return [Measurement.missing(probe.name, str(few), n=few.have, detail={"patients_needed": few.need})]
+    except Exception as error:  # its message may quote the data; its type does not
+        from updp.stations import whereabouts
+
+        log.debug("%s: %s", probe.name, whereabouts(error))
+        return [Measurement.missing(probe.name, f"it failed ({type(error).__name__})", detail={"failed": True})]
+
+
+def judged(
+    case: Case,
+    measured: Sequence[Measurement],
+    pack: Pack,
+    budget: Any,
+    quick: bool,
+    seed: int,
+    frontier: Sequence[Mapping[str, Any]] = (),
+) -> tuple[dict[str, Any], Verdict]:
+    """The release's facts with the evidence in them, and the verdict on it."""
+    import updp
+
+    evidence: dict[str, list[Measurement]] = {}
+    for m in measured:
+        evidence.setdefault(m.detail["question"], []).append(m)
+    counts = case.facts["counts"]
+    exempt = _exempt(case)
+    verdict = judge(
+        case.policy.gate,
+        released=counts["released"],
+        quarantined=sum(counts["quarantined"].values()),
+        disjoint=True,
+        evidence=evidence,
+        exempt=exempt,
+    )
+    exhibit = case.exhibit
+    facts = {name: value for name, value in case.facts.items() if name not in ("verification", "sweep")}
+    facts |= {
+        "updp": updp.__version__,
+        "measurements": [m.to_json() for m in measured],
+        "gate": verdict.to_json(),
+        "frontier": [dict(point) for point in frontier],
+        "evaluation": {
+            "quick": quick,
+            "seed": seed,
+            "budget": _plain_budget(budget),
+            "pack": {"name": pack.name, "sha256": pack_digest(pack)},
+            "manifest_sha256": case.manifest,
+            "films": {split: int((exhibit.splits == split).sum()) for split in ("train", "val", "test")},
+            "patients": {
+                split: len(set(exhibit.patients[exhibit.splits == split].tolist()))
+                for split in ("train", "val", "test")
+            },
+            "left_out": list(getattr(budget, "left_out", ())),
+            "versions": {"updp": updp.__version__, **{name: metadata.version(name) for name in ("numpy", "torch")}},
+        },
+    }
+    return facts, verdict
+
+
+def _exempt(case: Case) -> dict[str, str]:
+    """Questions that do not arise for this release."""
+    from updp.methods import method_info
+
+    out = {}
+    if not any(case.exhibit.released_texts):
+        out["text"] = "the release has no reports"
+    if "generator" not in method_info(case.policy.method.name).needs:
+        out["membership"] = "the method has no generator that learned from films"
+    return out
+
+
+def _plain_budget(budget: Any) -> dict[str, Any]:
+    return asdict(budget) if is_dataclass(budget) and not isinstance(budget, type) else dict(vars(budget))
+
+
+def pack_digest(pack: Pack) -> str:
+    """A digest of a pack: that of its description, which holds those of its files."""
+    return hashlib.sha256((pack.path / "pack.toml").read_bytes()).hexdigest()
+
+
+def point_of(
+    method: str, strength: float | None, measured: Iterable[Measurement], **more: Any
+) -> dict[str, Any] | None:
+    """A method at one strength as a point of the privacy-utility picture; None where either figure is missing."""
+    found = {m.name: m for m in measured if m.measured}
+    linkage, utility = found.get("strongest linkage"), found.get("diagnosis utility")
+    if linkage is None or utility is None:
+        return None
+
+    def figure(m: Measurement) -> dict[str, Any]:
+        return {"value": m.value, "low": m.low, "high": m.high, "n": m.n}
+
+    return {"method": method, "strength": strength, "linkage": figure(linkage), "utility": figure(utility), **more}
+
+
+def _written(
+    case: Case,
+    facts: dict[str, Any],
+    verdict: Verdict,
+    measured: tuple[Measurement, ...],
+    key: Key,
+    target: Path | None,
+) -> Evaluation:
+    from updp.evaluation.report import page, sheet
+    from updp.release.assemble import restate
+
+    if target is None:
+        made = page(facts, case.policy, films=sheet(case.exhibit, real=False))
+        folder = restate(case.release, facts, case.policy, key, made)
+        report = folder / "evidence" / "report.html"
+    else:
+        private(target)
+        made = page(facts, case.policy, films=sheet(case.exhibit, real=True))
+        folder, report = target, target / "report.html"
+        text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
+        write_bytes(target / "evaluation.json", text.encode(), mode=0o600)
+        write_bytes(report, made.encode(), mode=0o600)
+    return Evaluation(folder, report, facts, verdict, measured)

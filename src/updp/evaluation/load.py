@@ -1,0 +1,238 @@
+"""From a release, its source and the key to the exhibit: every released film beside the real one it came from.
+
+The vault says which is which, so this runs inside the hospital only. Nothing is compared before it is certain that the
+release is whole, was signed with this key, and was made from this source; what is not is refused in one sentence.
+Films are decoded once into files on disk, so that memory does not grow with the release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp import film
+from updp.evaluation.exhibit import Exhibit
+from updp.keys import Key
+from updp.policy import BadPolicy, Policy
+from updp.quarantine import Refused
+from updp.release import manifest
+from updp.release.signature import BadSignature, check_signature, check_sums, file_sum, public_key
+from updp.release.vault import BadVault, open_vault
+from updp.study import FINDINGS, Report, Study
+
+if TYPE_CHECKING:
+    from updp.sources.base import Source
+
+Films = NDArray[np.uint8]
+#: Names other label sets have for the same finding.
+SAME_FINDING = {"Pleural Effusion": "Effusion"}
+
+
+class NotComparable(ValueError):
+    """Release, source and key do not belong together; the message says which and names no patient."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release that may be judged: what it is compared on, and what it says of itself."""
+
+    release: Path
+    exhibit: Exhibit
+    policy: Policy
+    facts: dict[str, Any]  # evidence/evaluation.json as it stands
+    manifest: str  # digest of the manifest: what exactly was judged
+    source: str  # keyed digest of the source
+
+
+def load_case(
+    release: Path,
+    source: Path,
+    key: Key,
+    *,
+    vault: Path | None = None,
+    layout: str | None = None,
+    cache: Path,
+) -> Case:
+    """Open a release beside its source; refuses whatever does not belong together."""
+    facts, policy = _opened(release, key)
+    links = _links(vault or release.parent / "vault", key)
+    rows = list(manifest.read(release / "manifest.parquet"))
+    if strangers := sum(row["release_id"] not in links for row in rows):
+        raise NotComparable(f"{strangers} of {len(rows)} released films are not in the vault; is it of another run?")
+    if not rows:
+        raise NotComparable("the release has no films; there is nothing to measure")
+    opened, digest = _source(source, release, policy, key, layout)
+    studies = _studies(opened, rows, links)
+    if len({(row["patient"], row["split"]) for row in rows}) != len({row["patient"] for row in rows}):
+        raise NotComparable("a patient's films are in two splits; no attack can be trained and tested apart")
+    exhibit = _exhibit(release, rows, studies, opened, policy, cache, digest)
+    return Case(release, exhibit, policy, facts, file_sum(release / "manifest.parquet"), digest)
+
+
+def _opened(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
+    """Evidence and policy of a release that is as it was signed, and signed with this key."""
+    if not (release / "manifest.parquet").is_file():
+        raise NotComparable(f"{release} is not a release: it has no manifest.parquet")
+    try:
+        check_signature(release, public_key(key))
+    except BadSignature as bad:
+        other = "another key" in str(bad)
+        raise NotComparable(
+            "the release was made with another key; give its own with --key" if other else str(bad)
+        ) from None
+    faults = list(check_sums(release))
+    if faults:
+        more = f" and {len(faults) - 1} more files" if len(faults) > 1 else ""
+        raise NotComparable(f"the release was edited after signing ({faults[0]}{more}); make it again")
+    try:
+        facts = json.loads((release / "evidence" / "evaluation.json").read_bytes())
+        if not {"counts", "tallies", "gate", "method"} <= facts.keys():
+            raise ValueError
+        return facts, Policy.load(release / "policy.toml")
+    except (OSError, ValueError, AttributeError) as error:
+        what = "policy.toml" if isinstance(error, BadPolicy) else "evidence/evaluation.json"
+        raise NotComparable(f"the release's {what} cannot be read by this version of updp") from None
+
+
+def _links(folder: Path, key: Key) -> dict[str, dict[str, Any]]:
+    try:
+        return {link["release_id"]: link for link in open_vault(folder, key) if "release_id" in link}
+    except BadVault as bad:
+        raise NotComparable(f"{bad}; the vault links a release to its source and stands beside it") from None
+
+
+def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | None) -> tuple[Source, str]:
+    """The source, and its keyed digest; refuses one that the run's record says is another."""
+    from updp.flow import take_survey
+    from updp.sources import open_source
+
+    try:
+        run = json.loads((release.parent / "run.json").read_bytes())
+    except (OSError, ValueError):
+        run = {}  # the release was moved away from its run; the vault still tells
+    opened = open_source(
+        place,
+        layout,
+        frontal_only=policy.source.frontal_only,
+        limit=run.get("limit"),
+        max_pixels=policy.image.max_pixels,
+        min_side=policy.image.min_side,
+    )
+    digest = take_survey(opened, key).digest
+    if run.get("key") == key.fingerprint and run.get("source") not in (None, digest):
+        raise NotComparable("this is not the source the release was made from, or it has changed since")
+    return opened, digest
+
+
+def _studies(source: Source, rows: list[dict[str, Any]], links: dict[str, dict[str, Any]]) -> list[Study]:
+    """The source's study of every row."""
+    place = {links[row["release_id"]]["source_film_id"]: i for i, row in enumerate(rows)}
+    found: list[Study | None] = [None] * len(rows)
+    for item in source:
+        i = place.get(item.film_id)
+        if i is not None and isinstance(item, Study):
+            if item.patient_id != links[rows[i]["release_id"]]["source_patient_id"]:
+                raise NotComparable("a film of this source belongs to another patient than the released one")
+            found[i] = item
+    if missing := sum(study is None for study in found):
+        raise NotComparable(f"{missing} of {len(rows)} released films are not in this source; it is another one")
+    return [study for study in found if study is not None]
+
+
+def _exhibit(
+    release: Path,
+    rows: list[dict[str, Any]],
+    studies: list[Study],
+    source: Source,
+    policy: Policy,
+    cache: Path,
+    digest: str,
+) -> Exhibit:
+    from updp.sources import open_source
+
+    image, sections = policy.image, policy.report.sections
+    copy = open_source(release, "release", frontal_only=False, min_side=1)
+    own = {item.film_id: item for item in copy if isinstance(item, Study)}
+    counterparts = [own[row["release_id"]] for row in rows]
+    ids = "\n".join(row["release_id"] for row in rows)
+
+    def pixels(reader: Source, members: list[Study]) -> Iterator[NDArray[np.uint8]]:
+        for study in members:
+            loaded = reader.load(study).pixels
+            if loaded is None or not np.isfinite(loaded).all():
+                raise NotComparable("a film cannot be read any more; release and source have to be as they were")
+            yield film.grey8(film.square(loaded, image.size, image.fit))
+
+    count = len(rows)
+    real = decoded(
+        cache, ("real", digest, ids, image.size, image.fit), count, image.size, lambda: pixels(source, studies)
+    )
+    listing = file_sum(release / "checksums.sha256")
+    released = decoded(
+        cache, ("released", listing, ids, image.size), count, image.size, lambda: pixels(copy, counterparts)
+    )
+    return Exhibit(
+        real=real,
+        released=released,
+        patients=np.array([row["patient"] for row in rows]),
+        splits=np.array([row["split"] for row in rows]),
+        views=np.array([study.view or "" for study in studies]),
+        labels=label_matrix(studies),
+        ages=np.array([np.nan if study.age is None else study.age for study in studies], np.float32),
+        sexes=np.array([study.sex or "" for study in studies]),
+        real_texts=[_text(source, study, sections) for study in studies],
+        released_texts=[_text(copy, study, sections) for study in counterparts],
+    )
+
+
+def label_matrix(studies: list[Study]) -> NDArray[np.float32]:
+    """Findings as the source says them, films x findings; NaN where a film is not labelled."""
+    out = np.full((len(studies), len(FINDINGS)), np.nan, np.float32)
+    for i, study in enumerate(studies):
+        if study.labels is not None:
+            present = {SAME_FINDING.get(label, label) for label in study.labels}
+            out[i] = [name in present for name in FINDINGS]
+    return out
+
+
+def _text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
+    loader: Callable[[Study], Study] = getattr(source, "load_report", lambda study: study)
+    try:
+        report: Report | None = loader(study).report
+    except Refused:
+        return ""
+    return report.text(sections) if report else ""
+
+
+def decoded(
+    cache: Path, what: tuple[object, ...], count: int, size: int, films: Callable[[], Iterator[NDArray[np.uint8]]]
+) -> Films:
+    """Films in a file of one byte a pixel, decoded only if the same ones are not there yet; read by mapping it."""
+    private(cache)
+    name = hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:32]
+    path = cache / f"{what[0]}-{name}.u8"
+    if not path.is_file() or path.stat().st_size != count * size * size:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                for pixels in films():
+                    out.write(np.ascontiguousarray(pixels).tobytes())
+            os.replace(temporary, path)
+        except Refused:
+            raise NotComparable("a film cannot be read any more; release and source have to be as they were") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+    return np.memmap(path, np.uint8, "r", shape=(count, size, size))
+
+
+def private(folder: Path) -> None:
+    """A folder for films and models of patients: readable by its owner only, if it is ours to make."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)

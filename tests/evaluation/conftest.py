@@ -1,0 +1,29 @@
+import pytest
+
+import updp
+from tests.conftest import Hospital
+from tests.evaluation.probes import Budget
+from updp.evaluation import evaluate as module
+
+
+@pytest.fixture(scope="module")
+def module_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("evaluation")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """These tests bring their own small probes, hence their own budget and no store of what was learned."""
+    monkeypatch.setattr(module, "_budget", lambda quick: Budget(left_out=("curves",) if quick else ()))
+    monkeypatch.setattr(module, "_cache", lambda folder: None)
+
+
+@pytest.fixture
+def made(tmp_path, key, policy):
+    """A release of twenty invented patients, with its source."""
+    hospital = Hospital(tmp_path / "export", films=40)
+    for n, row in enumerate(hospital.rows):
+        row |= {"age": str(30 + n % 40), "sex": "FM"[n // 2 % 2]}
+    hospital.write()
+    outcome = updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1)
+    return hospital, outcome

@@ -1,0 +1,89 @@
+"""Small attacks and measures with the shape of the real ones, so that the judge is tested without training anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from updp.measurement import Measurement, TooFewPatients, auc, fold, measure
+from updp.study import FINDINGS
+
+
+@dataclass
+class Budget:
+    pairs: int = 100
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass
+class PixelLinkage:
+    """Says "same patient" of a released and a real film that look alike; finds copies, and nothing in noise."""
+
+    name: str = "pixel linkage"
+    question: str = "linkage"
+
+    def run(self, exhibit, pack, budget, rng, cache=None):
+        rows = np.arange(len(exhibit))
+        others = np.array([rng.choice(rows[exhibit.patients != exhibit.patients[i]]) for i in rows])
+        real = exhibit.real.reshape(len(exhibit), -1).astype(np.float32)
+        released = exhibit.released.reshape(len(exhibit), -1).astype(np.float32)
+
+        def likeness(i, j):
+            return [float(np.corrcoef(released[a], real[b])[0, 1]) for a, b in zip(i, j, strict=True)]
+
+        scores = np.nan_to_num(likeness(rows, rows) + likeness(rows, others))
+        truth = np.repeat([1, 0], len(rows))
+        left, right = np.tile(exhibit.patients, 2), np.concatenate([exhibit.patients, exhibit.patients[others]])
+        curve = [[0.0, 0.0], [0.2, 0.6], [1.0, 1.0]]
+        area = measure(
+            "linkage AUC", auc, left, truth, scores, right=right, better="closer to chance", chance=0.5, seed=0,
+            attacker="pixels", draws=100, detail={"roc": curve, "size curve": [[10, 0.5, 0.4, 0.6], [100, 0.7, 0.6, 0.8]]},
+        )  # fmt: skip
+        return [area, fold(area, "strongest linkage")]
+
+
+@dataclass
+class Fixed:
+    """Gives what it was told to."""
+
+    question: str
+    found: list[Measurement] = field(default_factory=list)
+    name: str = ""
+
+    def __post_init__(self):
+        self.name = self.name or f"fixed {self.question}"
+
+    def run(self, exhibit, pack, budget, rng, cache=None):
+        return list(self.found)
+
+
+@dataclass
+class Broken:
+    question: str = "identification"
+    name: str = "broken"
+    error: Exception = field(default_factory=lambda: RuntimeError("Zanthora Quibblesworth MRN7741982"))
+
+    def run(self, exhibit, pack, budget, rng, cache=None):
+        raise self.error
+
+
+def few(question="attributes"):
+    return Broken(question, "few", TooFewPatients(3, 10))
+
+
+def figure(name, value, low, high, chance=0.5, better="lower", n=60, **detail):
+    return Measurement(name, value, low, high, n, chance, better, None, 0, detail)
+
+
+def passing():
+    """Probes under which a release passes, whatever is in it."""
+    per_finding = {name: {"real": 0.8, "released": 0.75} for name in FINDINGS[:5]}
+    return [
+        Fixed("linkage", [figure("strongest linkage", 0.52, 0.5, 0.56)]),
+        Fixed("identification", [figure("identification, retrained", 0.05, 0.02, 0.08, 0.05)]),
+        Fixed("attributes", [figure("sex, retrained", 0.55, 0.5, 0.6, 0.52)]),
+        Fixed("membership", [figure("membership AUC", 0.5, 0.45, 0.55)]),
+        Fixed("text", [figure("residual PHI", 0.0, 0.0, 0.0, None)]),
+        Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher", **{"per finding": per_finding})]),
+    ]

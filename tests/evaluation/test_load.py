@@ -1,0 +1,129 @@
+"""Release, source and key are compared only when they belong together."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import updp
+from tests.conftest import CANARIES, Hospital, draw
+from updp import film
+from updp.evaluation.load import NotComparable, label_matrix, load_case
+from updp.keys import Key
+from updp.quarantine import Refused
+from updp.study import FINDINGS, Study
+
+
+def case(made, key, **changes):
+    hospital, outcome = made
+    options = {"release": outcome.folder, "source": hospital.root, "key": key, "cache": outcome.folder.parent / "c"}
+    return load_case(**(options | changes))
+
+
+def test_every_released_film_stands_beside_the_one_it_came_from(made, key):
+    opened = case(made, key)
+    exhibit = opened.exhibit
+    assert len(exhibit) == 40
+    assert len(set(exhibit.patients.tolist())) == 20
+    np.testing.assert_array_equal(exhibit.real, exhibit.released)  # the method is "keep"
+    drawn = {film.grey8(film.square(draw(n), 64, "pad")).tobytes() for n in range(40)}
+    assert {f.tobytes() for f in exhibit.real} == drawn
+    assert exhibit.ages.min() >= 30
+    assert set(exhibit.sexes.tolist()) == {"F", "M"}
+    assert all("Quibblesworth" in text for text in exhibit.real_texts)
+    assert not any("Quibblesworth" in text for text in exhibit.released_texts)
+    assert exhibit.labels[:, FINDINGS.index("Effusion")].all()
+
+
+def test_films_are_decoded_once_and_read_from_disk(made, key, monkeypatch):
+    first = case(made, key)
+    assert isinstance(first.exhibit.real, np.memmap)
+    cached = list((made[1].folder.parent / "c").glob("*.u8"))
+    assert {path.stat().st_mode & 0o777 for path in cached} == {0o600}
+
+    def unreadable(*args, **kwargs):
+        raise AssertionError("decoded again")
+
+    monkeypatch.setattr(film, "read", unreadable)
+    second = case(made, key)
+    np.testing.assert_array_equal(first.exhibit.real, second.exhibit.real)
+
+
+def test_a_release_of_another_source_is_refused(made, key, tmp_path):
+    other = Hospital(tmp_path / "other", films=6)
+    for row in other.rows:
+        row["film_id"] += "x"
+    with pytest.raises(NotComparable, match="not the source the release was made from"):
+        case(made, key, source=other.write())
+
+
+def test_another_source_is_seen_without_the_record_of_the_run(made, key, tmp_path):
+    (made[1].folder.parent / "run.json").unlink()
+    other = Hospital(tmp_path / "other", films=6)
+    with pytest.raises(NotComparable, match="34 of 40 released films are not in this source"):
+        case(made, key, source=other.write())
+    moved = Hospital(tmp_path / "moved", films=40)
+    moved.rows[3]["patient_id"] = "someone else"
+    moved.rows[3]["study_id"] = "another"
+    with pytest.raises(NotComparable, match="another patient"):
+        case(made, key, source=moved.write())
+
+
+@pytest.mark.parametrize("name", ["README.md", "manifest.parquet", "evidence/evaluation.json"])
+def test_a_release_edited_after_signing_is_refused(made, key, name):
+    path = made[1].folder / name
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(NotComparable, match="edited after signing"):
+        case(made, key)
+
+
+def test_a_swapped_checksum_list_is_refused(made, key):
+    with (made[1].folder / "checksums.sha256").open("a") as out:
+        out.write("\n")
+    with pytest.raises(NotComparable, match="altered after signing"):
+        case(made, key)
+
+
+def test_a_wrong_key_or_a_missing_vault_is_refused(made, key):
+    with pytest.raises(NotComparable, match="another key"):
+        case(made, Key(bytes(32)))
+    shutil.move(made[1].folder.parent / "vault", made[1].folder.parent / "kept")
+    with pytest.raises(NotComparable, match="no vault"):
+        case(made, key)
+    assert len(case(made, key, vault=made[1].folder.parent / "kept").exhibit) == 40
+
+
+def test_the_vault_of_another_run_is_refused(made, key, tmp_path, policy):
+    other = Hospital(tmp_path / "other", films=4)
+    for row in other.rows:
+        row["film_id"] += "x"
+    outcome = updp.deidentify(other.write(), tmp_path / "o", policy=policy, key=key, workers=1)
+    with pytest.raises(NotComparable, match="40 of 40 released films are not in the vault"):
+        case(made, key, vault=outcome.folder.parent / "vault")
+
+
+def test_a_folder_that_is_no_release_is_refused(made, key, tmp_path):
+    with pytest.raises(NotComparable, match="not a release"):
+        case(made, key, release=tmp_path)
+
+
+def test_a_film_that_cannot_be_read_any_more_is_refused_without_naming_it(made, key):
+    hospital, _ = made
+    (hospital.root / hospital.rows[5]["image"]).write_bytes(b"")
+    with pytest.raises(NotComparable) as caught:
+        case(made, key)
+    assert "cannot be read any more" in str(caught.value)
+    assert not any(word in str(caught.value) for word in CANARIES)
+    assert not isinstance(caught.value, Refused)
+
+
+def test_labels_are_as_the_source_says_and_missing_ones_are_nan():
+    studies = [
+        Study("a", "a", "a", labels=("Pleural Effusion", "Support Devices")),
+        Study("b", "b", "b", labels=()),
+        Study("c", "c", "c", labels=None),
+    ]
+    matrix = label_matrix(studies)
+    assert matrix[0].sum() == matrix[0, FINDINGS.index("Effusion")] == 1
+    assert matrix[1].sum() == 0
+    assert np.isnan(matrix[2]).all()
