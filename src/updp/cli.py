@@ -219,6 +219,25 @@ def train_pack(
     typer.echo(f"pack {made.name} written to {out}")
 
 
+@train_app.command("judge")
+def train_judge(
+    data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="The judge file to write (.safetensors).")],
+    pack: Annotated[str, typer.Option(help="The pack whose autoencoder the judge looks through.")] = "cxr256",
+    cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
+) -> None:
+    """Train a second vlm of another architecture, for `updp bench ablation --judge`."""
+    from updp.bench.judge import train_judge as train
+    from updp.models import load_pack
+    from updp.training.corpus import prepare_corpus
+    from updp.training.recipe import read_films
+
+    loaded: Any = load_pack(pack)
+    corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), loaded.info["size"])
+    train(corpus, loaded.autoencoder, out, say=typer.echo)
+    typer.echo(f"judge written to {out}")
+
+
 @bench_app.command("pack")
 def bench_pack(
     data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
@@ -239,7 +258,9 @@ def bench_ablation(
     data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
     out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("ablation"),
     pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
-    judge: Annotated[str | None, typer.Option(help="A second pack whose vlm marks the prompts too.")] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="A second vlm that marks the prompts too: a judge file or another pack.")
+    ] = None,
     films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
 ) -> None:
     """What each part of UPDP's prompt search is worth."""

@@ -24,7 +24,11 @@ def test_every_ablation_is_run_on_validation_films_and_written_down(tmp_path, mo
     assert all(row.low <= row.score <= row.high for row in rows)
     # The judge is the same vlm here, so it must agree.
     assert all(row.judge == pytest.approx(row.score, abs=1e-3) for row in rows)
-    assert len(json.loads((tmp_path / "out/ablation.json").read_text())) == len(rows)
+    written = json.loads((tmp_path / "out/ablation.json").read_text())
+    assert len(written["rows"]) == len(rows)
+    assert [gain["start"] for gain in written["gains"]] == ["random", "report"]
+    for gain in written["gains"]:
+        assert gain["judge"] == pytest.approx(gain["score"], abs=2.0)
     assert "41.10 [31.44, 47.19]" in (tmp_path / "out/ablation.md").read_text()
     assert (tmp_path / "out/ablation-length.png").stat().st_size > 1000
 

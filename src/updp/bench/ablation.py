@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from updp import film
+from updp.measurement import Interval, bootstrap
 from updp.methods.updp import UPDP
 from updp.quarantine import Refused
 from updp.sources import open_source
@@ -61,6 +62,15 @@ class Row:
     films: int
 
 
+@dataclass(frozen=True)
+class Gain:
+    """What optimisation added to the same films' scores, [low, high] over resampled patients."""
+
+    start: str
+    score: Interval
+    judge: Interval | None
+
+
 def validation_studies(sources: Sequence[Path], limit: int) -> Iterator[Study]:
     """Films with their reports or labels of validation patients: the source's own split, else the public one."""
     for path in sources:
@@ -91,14 +101,11 @@ def bench_ablation(
     """Run every ablation, write ``ablation.json``, ``ablation.md`` and pictures to ``out``."""
     import torch
 
-    from updp.models import load_pack
-
     studies = list(validation_studies(sources, films))
     if not studies:
         raise ValueError("the sources hold no validation film that can be read")
     images = torch.from_numpy(np.stack([study.pixels for study in studies if study.pixels is not None]))[:, None]
-    second = load_pack(judge).vlm if judge else None
-    bench = _Bench(pack, studies, images, second, seed)
+    bench = _Bench(pack, studies, images, _second(judge, pack), seed)
     rows: list[Row] = []
 
     def add(table: str, setting: str, **options: Any) -> None:
@@ -119,11 +126,27 @@ def bench_ablation(
     add("projection", "every step (straight-through)")
     add("projection", "once at the end (paper)", straight_through=False)
     add("projection", "literal Algorithm 1", mode="literal")
+    gains = [bench.gain(start, rng=np.random.default_rng(seed)) for start in ("random", "report")]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "ablation.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
-    (out / "ablation.md").write_text(markdown(rows))
+    written = {"rows": [asdict(row) for row in rows], "gains": [asdict(gain) for gain in gains]}
+    (out / "ablation.json").write_text(json.dumps(written, indent=2) + "\n")
+    (out / "ablation.md").write_text(markdown(rows, gains))
     draw(rows, out)
     return rows
+
+
+def _second(judge: str | None, pack: str) -> Any:
+    """The vlm that only marks: a judge file (`updp train judge`) or another pack."""
+    from updp.models import load_pack
+
+    if judge is None:
+        return None
+    if judge.endswith(".safetensors"):
+        from updp.bench.judge import load_judge
+
+        autoencoder: Any = load_pack(pack).autoencoder
+        return load_judge(Path(judge), autoencoder)
+    return load_pack(judge).vlm
 
 
 class _Bench:
@@ -132,6 +155,7 @@ class _Bench:
 
         self.pack, self.studies, self.images, self.judge, self.seed = pack, studies, images, judge, seed
         self.loaded = UPDP(pack=pack).pack
+        self.kept: dict[str, tuple[Any, Any]] = {}  # scores of the initialisation table, film by film
         with torch.no_grad():
             self.judged = judge.embed_images(images) if judge else None
 
@@ -146,16 +170,33 @@ class _Bench:
         marked = None
         if self.judge is not None and self.judged is not None:
             with torch.no_grad():
-                marked = 100 * float((self.judge.embed_texts(written.texts) * self.judged).sum(1).mean())
+                marked = 100 * (self.judge.embed_texts(written.texts) * self.judged).sum(1).numpy()
+        if table == "initialisation":
+            self.kept[setting] = (scores, marked)
         half = 1.96 * float(scores.std(ddof=1)) / len(scores) ** 0.5 if len(scores) > 1 else float("nan")
+        mean = None if marked is None else float(marked.mean())
         return Row(
-            table, setting, float(scores.mean()), float(scores.min()), float(scores.max()), marked, half, len(scores)
+            table, setting, float(scores.mean()), float(scores.min()), float(scores.max()), mean, half, len(scores)
         )
 
+    def gain(self, start: str, rng: np.random.Generator) -> Gain:
+        (before, judged_before), (after, judged_after) = self.kept[start], self.kept[f"{start} + UPDP"]
+        patients = [study.patient_id for study in self.studies]
 
-def markdown(rows: Sequence[Row]) -> str:
+        def over(difference: Any) -> Interval:
+            return bootstrap(np.mean, patients, difference, rng=rng, fewest=2)
+
+        judge = None if judged_before is None else over(judged_after - judged_before)
+        return Gain(start, over(after - before), judge)
+
+
+def markdown(rows: Sequence[Row], gains: Sequence[Gain] = ()) -> str:
     """The tables, published figures beside ours where there are any."""
     out = []
+    if gains:
+        out += ["### What optimisation adds, same films", "", "| start | optimised vlm | second vlm |", "|---|---|---|"]
+        out += [f"| {gain.start} | {_signed(gain.score)} | {_signed(gain.judge)} |" for gain in gains]
+        out.append("")
     for table in dict.fromkeys(row.table for row in rows):
         part = [row for row in rows if row.table == table]
         judged = any(row.judge is not None for row in part)
@@ -171,6 +212,12 @@ def markdown(rows: Sequence[Row]) -> str:
             out.append("| " + " | ".join(cells) + " |")
         out.append("")
     return "\n".join(out)
+
+
+def _signed(interval: Interval | None) -> str:
+    if interval is None:
+        return "not given"
+    return f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def draw(rows: Sequence[Row], out: Path) -> None:
