@@ -1,0 +1,82 @@
+"""What every utility experiment shares: its Protocol, what it may spend, and the rows it learns from and is scored on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.attacks.base import SCORED, Budget, Cache, limited, within
+from updp.attacks.cache import key_of
+from updp.measurement import Measurement
+
+if TYPE_CHECKING:
+    from updp.evaluation.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+__all__ = ["SCORED", "Budget", "Cache", "Effort", "Utility", "about", "key_of", "limited", "within"]
+
+QUESTION = "utility"
+
+
+class Utility(Protocol):
+    """Measures what a release is still good for, on real patients that no model here has learned from."""
+
+    name: str
+    question: str  # a key of ``updp.release.gate.MEASUREMENTS``
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]: ...
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a budget of the attacks buys here. A quick budget is one without optimiser steps for trained attackers."""
+
+    quick: bool
+    films: int  # most films looked at, whole patients at a time
+    draws: int
+    threads: int
+    judges: int  # judges trained a regime, whose scores are averaged
+    epochs: int  # of a judge
+    compared: int  # most films compared pixel by pixel
+    groups: int  # of patients left out in turn
+    steps: int  # of a captioner
+    shares: tuple[float, ...]  # of the local films, smallest first
+    seeds: int  # captioners a regime
+    generated: int  # most reports written a captioner
+
+    @classmethod
+    def of(cls, budget: Budget) -> Effort:
+        quick = budget.steps == 0
+        common = {"films": budget.films, "draws": budget.draws, "threads": budget.threads}
+        if quick:
+            return cls(True, **common, judges=1, epochs=6, compared=150, groups=10, **_QUICK_CAPTIONER)
+        return cls(False, **common, judges=3, epochs=8, compared=600, groups=20, **_CAPTIONER)
+
+
+_CAPTIONER: dict[str, Any] = {"steps": 150, "shares": (0.05, 0.25, 1.0), "seeds": 2, "generated": 300}
+_QUICK_CAPTIONER: dict[str, Any] = {"steps": 40, "shares": (0.25,), "seeds": 1, "generated": 100}
+
+
+def about(measurements: Iterable[Measurement], **detail: Any) -> list[Measurement]:
+    """The measurements with the question they answer, and further detail, in their detail."""
+    return [replace(m, detail={**m.detail, "question": QUESTION, **detail}) for m in measurements]
+
+
+def seed_of(rng: np.random.Generator) -> int:
+    """A seed for what takes a number, from the stream the caller gave."""
+    return int(rng.integers(2**31))
+
+
+def patients_in(exhibit: Exhibit, rows: NDArray[Any]) -> int:
+    return len(np.unique(exhibit.patients[rows]))
