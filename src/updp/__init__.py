@@ -4,6 +4,7 @@ The whole product in a few calls, each the twin of a command::
 
     import updp
     updp.deidentify("export/", "out/", method="dp-pix")
+    updp.evaluate("out/release", "export/")
     updp.verify("out/release")
     updp.scan("Seen by Dr. Smith on 3/4/2019.")
 
@@ -20,6 +21,8 @@ __version__ = "0.1.0"
 # Public name -> the module that holds it.
 _PUBLIC = {
     "deidentify": "updp.flow",
+    "evaluate": "updp.evaluation.evaluate",
+    "tune": "updp.evaluation.tune",
     "verify": "updp.release.verify",
     "open_source": "updp.sources",
     "scan": "updp.reports",
@@ -29,9 +32,23 @@ _PUBLIC = {
     "Study": "updp.study",
 }
 
-__all__ = ["Key", "Policy", "Study", "__version__", "deidentify", "load_pack", "open_source", "scan", "verify"]
+__all__ = [
+    "Key",
+    "Policy",
+    "Study",
+    "__version__",
+    "deidentify",
+    "evaluate",
+    "load_pack",
+    "open_source",
+    "scan",
+    "tune",
+    "verify",
+]
 
 if TYPE_CHECKING:
+    from updp.evaluation.evaluate import evaluate
+    from updp.evaluation.tune import tune
     from updp.flow import deidentify
     from updp.keys import Key
     from updp.models import load_pack

@@ -89,8 +89,9 @@ def plane(points: Sequence[Point], max_linkage: float, min_utility: float) -> Ma
     for number, name in enumerate(names):
         colour, marker = SERIES[number % len(SERIES)]
         mine = [p for p in points if p.series == name]
-        if len(mine) > 1:
-            parts.append(_line(frame, [(p.linkage[0], p.utility[0]) for p in mine], colour, width=1.2))
+        swept = [p for p in mine if not p.here]
+        if len(swept) > 1:
+            parts.append(_line(frame, [(p.linkage[0], p.utility[0]) for p in swept], colour, width=1.2))
         for p in mine:
             parts += [
                 _line(frame, [(p.linkage[1], p.utility[0]), (p.linkage[2], p.utility[0])], colour, width=1.4),
@@ -194,6 +195,13 @@ def dumbbells(rows: Sequence[tuple[str, float, float]], left: str, right: str, s
     return _svg(frame, parts, f"Area under the curve of each finding, {left} and {right}")
 
 
+def standalone(svg: Markup) -> str:
+    """A picture as a file of its own."""
+    inner = str(svg).removeprefix("<svg ")
+    font = "font-family=\"system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif\""
+    return f'<svg xmlns="http://www.w3.org/2000/svg" style="background:#fff" {font} {inner}\n'
+
+
 # -- strokes ---------------------------------------------------------------------------------------------------------
 
 
@@ -256,8 +264,10 @@ def _text(
     x: float, y: float, text: str, colour: str = INK, size: float = 13, *, bold: bool = False, anchor: str = "start"
 ) -> Markup:
     weight = Markup(' font-weight="600"') if bold else ""
-    return Markup('<text x="{:.1f}" y="{:.1f}" font-size="{}" fill="{}" text-anchor="{}"{}>{}</text>').format(
-        x, y, size, colour, anchor, weight, escape(text)
+    # A white rim keeps words readable where a line runs behind them.
+    rim = Markup(' stroke="#fff" stroke-width="3" paint-order="stroke"')
+    return Markup('<text x="{:.1f}" y="{:.1f}" font-size="{}" fill="{}" text-anchor="{}"{}{}>{}</text>').format(
+        x, y, size, colour, anchor, weight, rim, escape(text)
     )
 
 

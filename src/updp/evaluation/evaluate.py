@@ -98,9 +98,9 @@ def evaluate(
         folder, Path(source), opened, vault=Path(vault) if vault else None, layout=layout, cache=store / "films"
     )
     models = load_pack(pack)
-    budget = _budget(quick)
+    budget = budget_of(quick)
     measured = run_probes(
-        case.exhibit, models, budget, seed, probes=probes, cache=_cache(store / "learned"), progress=progress
+        case.exhibit, models, budget, seed, probes=probes, cache=learned_in(store / "learned"), progress=progress
     )
     facts, verdict = judged(case, measured, models, budget, quick, seed, frontier)
     return _written(case, facts, verdict, measured, opened, target)
@@ -114,13 +114,13 @@ def default_probes() -> list[Probe]:
     return [*attacks(), *utilities()]
 
 
-def _budget(quick: bool) -> Any:
+def budget_of(quick: bool) -> Any:
     from updp.attacks import Budget
 
     return Budget.quick() if quick else Budget.full()
 
 
-def _cache(folder: Path) -> Any:
+def learned_in(folder: Path) -> Any:
     from updp.attacks.cache import FolderCache
 
     private(folder)
@@ -156,7 +156,7 @@ def run_probes(
         if progress:
             progress(probe.name, done, len(todo))
         for m in _run(probe, exhibit, pack, budget, seed, cache):
-            out.append(replace(m, detail={**m.detail, "question": probe.question, "probe": probe.name}))
+            out.append(replace(m, detail={"question": probe.question, **m.detail, "probe": probe.name}))
     if progress:
         progress("", len(todo), len(todo))
     return tuple(out)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -140,6 +141,7 @@ def _answers(facts: Mapping[str, Any], measured: Sequence[Measurement]) -> list[
             words, detail = f"The question does not arise: {detail.partition(': ')[2]}.", ""
         elif detail.startswith("asked, not answered"):
             words = "The question was asked and could not be answered; without an answer nothing may leave."
+            detail = detail.partition(": ")[2]
         elif held is None:
             words, detail = f"Not asked in this evaluation: {MEASUREMENTS[check['name']]}", ""
         else:
@@ -149,6 +151,26 @@ def _answers(facts: Mapping[str, Any], measured: Sequence[Measurement]) -> list[
 
 
 # -- the picture -----------------------------------------------------------------------------------------------------
+
+
+class BadFrontier(ValueError):
+    """The file is not a frontier."""
+
+
+def read_frontier(path: Path) -> list[dict[str, Any]]:
+    """Points of a ``frontier.json``; refuses a file that is something else."""
+    try:
+        found = json.loads(path.read_bytes())["points"]
+        for p in found:
+            if not isinstance(p["method"], str) or not isinstance(p["strength"], float | int | None):
+                raise TypeError
+            for side in ("linkage", "utility"):
+                [float(p[side][end]) for end in ("value", "low", "high")]
+    except OSError:
+        raise BadFrontier(f"{path}: no such file, or it cannot be read") from None
+    except (ValueError, KeyError, TypeError):
+        raise BadFrontier(f"{path} is not a frontier made by updp tune or updp bench methods") from None
+    return [dict(p) for p in found]
 
 
 def points(frontier: Iterable[Mapping[str, Any]], here: Mapping[str, Any] | None = None) -> list[charts.Point]:
@@ -184,10 +206,21 @@ def _groups(measured: Sequence[Measurement], policy: Policy) -> list[dict[str, A
                 continue
             bound = BOUNDS[question]
             limit = bound.allowed(policy.gate, m) if bound.reads(m) else None
-            rows.append({"m": m, "bar": _bar(m, limit), "limit": limit, "side": bound.side})
+            rows.append({"m": m, "bar": _bar(m, limit), "limit": limit, "side": bound.side, "main": _main(m, limit)})
         if rows:
-            out.append({"title": title, "question": MEASUREMENTS[question], "rows": rows})
+            first = [row for row in rows if row["main"]] or rows
+            rest = [row for row in rows if row not in first]
+            out.append({"title": title, "question": MEASUREMENTS[question], "rows": first, "more": rest})
     return out
+
+
+#: Words in the names of measurements that are further views of one that is shown already.
+_FURTHER = ("max(AUC", "EER", "TPR at", "all pairs", "rank-5", "mAP", "gap", "flip", "BLEU", "METEOR", "ROUGE")
+
+
+def _main(m: Measurement, limit: float | None) -> bool:
+    """Whether a measurement belongs in the first table; the others are folded away below it."""
+    return limit is not None or not any(word in m.name for word in _FURTHER)
 
 
 def _bar(m: Measurement, limit: float | None) -> Markup:
@@ -279,25 +312,25 @@ def thinned(rows: list[list[float]], most: int = 120) -> list[list[float]]:
 
 
 def _findings(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Per-finding figures of measurements that carry them, against the same on real films where they have that too."""
+    """Per-finding AUCs of a judge beside those of the same judge on real films."""
+    from updp.utility.diagnosis import AGAINST
+
+    by_regime = {str(m.detail["regime"]): m for m in measured if m.measured and "each" in m.detail}
     out = []
-    for m in measured:
-        table = m.detail.get("per finding")
-        if not m.measured or not isinstance(table, Mapping) or not table:
+    for regime, reference in AGAINST.items():
+        if regime not in by_regime or reference not in by_regime:
             continue
-        rows, pairs = [], []
-        for finding, figures in table.items():
-            name = str(finding).replace("_", " ")
-            if isinstance(figures, Mapping):
-                real, released = figures.get("real"), figures.get("released")
-                rows.append({"name": name, "real": real, "released": released, "n": figures.get("positives")})
-                if real is not None and released is not None:
-                    pairs.append((name, float(real), float(released)))
-            elif figures is not None:
-                rows.append({"name": name, "real": None, "released": float(figures), "n": None})
-        low = min([0.5, *(v for _, *both in pairs for v in both)])
-        svg = charts.dumbbells(pairs, "real films", "released films", (low, 1.0)) if pairs else None
-        out.append({"m": m, "name": _name(m), "rows": rows, "svg": svg})
+        ours, theirs = by_regime[regime], by_regime[reference]
+        real = theirs.detail["each"]
+        pairs = [
+            (name.replace("_", " "), float(real[name]["auc"]), float(figures["auc"]))
+            for name, figures in ours.detail["each"].items()
+            if name in real and real[name]["auc"] is not None and figures["auc"] is not None
+        ]
+        if pairs:
+            low = min(0.5, *(v for _, *both in pairs for v in both))
+            svg = charts.dumbbells(pairs, reference, regime, (low, 1.0))
+            out.append({"title": regime, "m": ours, "reference": theirs, "svg": svg})
     return out
 
 
