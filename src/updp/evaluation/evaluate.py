@@ -192,7 +192,7 @@ def judged(
     for m in measured:
         evidence.setdefault(m.detail["question"], []).append(m)
     counts = case.facts["counts"]
-    exempt = _exempt(case)
+    exempt = _exempt(case, measured)
     verdict = judge(
         case.policy.gate,
         released=counts["released"],
@@ -219,14 +219,14 @@ def judged(
                 split: len(set(exhibit.patients[exhibit.splits == split].tolist()))
                 for split in ("train", "val", "test")
             },
-            "left_out": list(getattr(budget, "left_out", ())),
+            "left_out": left_out(budget),
             "versions": {"updp": updp.__version__, **{name: metadata.version(name) for name in ("numpy", "torch")}},
         },
     }
     return facts, verdict
 
 
-def _exempt(case: Case) -> dict[str, str]:
+def _exempt(case: Case, measured: Sequence[Measurement]) -> dict[str, str]:
     """Questions that do not arise for this release."""
     from updp.methods import method_info
 
@@ -235,6 +235,42 @@ def _exempt(case: Case) -> dict[str, str]:
         out["text"] = "the release has no reports"
     if "generator" not in method_info(case.policy.method.name).needs:
         out["membership"] = "the method has no generator that learned from films"
+    elif any(m.name == "strongest membership" and m.reason == NO_MEMBERS for m in measured):
+        out["membership"] = "no film of this source is among those the generator learned from"
+    return out
+
+
+#: What the membership attack says when none of the films trained the generator.
+NO_MEMBERS = "too few patients known to have trained the generator: 0, at least 10 needed"
+
+#: What a smaller budget saves on, in words.
+SAVINGS = {
+    "steps": "optimiser steps of the trained Siamese attacker and of trained judges",
+    "films": "films attacked",
+    "pairs": "pairs of different patients",
+    "draws": "bootstrap draws behind an interval",
+    "sizes": "points of the attacker-size curve",
+    "galleries": "points of the gallery-size curve",
+    "networks": "further networks the attackers look through",
+    "looks": "noise levels of the membership attack",
+    "members": "films of the membership attack",
+    "rebuilt": "films of the reconstruction attack",
+}
+
+
+def left_out(budget: Any) -> list[str]:
+    """What this budget spends less on than a full one."""
+    try:
+        full, own = _plain_budget(budget_of(False)), _plain_budget(budget)
+    except TypeError:
+        return []
+    out = []
+    for name, most in full.items():
+        have = own.get(name)
+        if have == most:
+            continue
+        shown = [len(v) if isinstance(v, list | tuple) else v for v in (have, most)]
+        out.append(f"{SAVINGS.get(name, name)}: {shown[0] or 'none'} instead of {shown[1]}")
     return out
 
 

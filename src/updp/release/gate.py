@@ -78,8 +78,8 @@ class Bound:
 BOUNDS: Mapping[str, Bound] = {
     "linkage": Bound("max_linkage", ("strongest linkage",), "upper"),
     "identification": Bound("max_identification", ("identification",), "excess"),
-    "attributes": Bound("max_attributes", ("age", "sex"), "excess"),
-    "membership": Bound("max_membership", ("membership AUC", "strongest membership"), "upper"),
+    "attributes": Bound("max_attributes", ("age accuracy", "sex accuracy"), "excess"),
+    "membership": Bound("max_membership", ("strongest membership",), "upper"),
     "text": Bound("max_residual_phi", ("residual PHI",), "upper"),
     "utility": Bound("min_utility", ("diagnosis utility",), "lower"),
 }
