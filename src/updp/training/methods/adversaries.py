@@ -1,0 +1,157 @@
+"""What a method is trained against: pairs of films, a network that links them, and a look at what is left.
+
+The linking network starts from the pack's identity and learns on; the attackers that judge a method later are others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from updp.models.classifier import Classifier
+from updp.models.identity import Identity
+from updp.models.pack import Pack
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.figures import auc, mean_auc
+from updp.training.loop import TrainingError
+
+
+class Pairs:
+    """Pairs of training films, half of them of one patient."""
+
+    def __init__(self, corpus: Corpus, split: str = "train") -> None:
+        self.corpus = corpus
+        groups: dict[str, list[int]] = {}
+        for row in corpus.rows(split):
+            groups.setdefault(str(corpus.patients[row]), []).append(int(row))
+        self.people = [np.array(groups[name]) for name in sorted(groups)]
+        self.many = [films for films in self.people if len(films) > 1]
+        if not self.many:
+            raise TrainingError(
+                f"no {split} patient has two films: there is no pair of one patient to learn from; add follow-up films"
+            )
+        if len(self.people) < 2:
+            raise TrainingError(f"there is one {split} patient only: nobody to tell them from")
+
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64], Tensor]:
+        """Rows, partner rows, and whether both are of one patient."""
+        first, second = [], []
+        same = np.arange(count) % 2 == 0
+        weight = np.sqrt([len(films) for films in self.many])
+        for one in same:
+            if one:
+                films = self.many[int(rng.choice(len(self.many), p=weight / weight.sum()))]
+                a, b = rng.choice(films, 2, replace=False)
+            else:
+                left, right = rng.choice(len(self.people), 2, replace=False)
+                a, b = rng.choice(self.people[left]), rng.choice(self.people[right])
+            first.append(int(a))
+            second.append(int(b))
+        return np.array(first), np.array(second), torch.from_numpy(same.astype(np.float32))
+
+
+class Siamese(nn.Module):
+    """Are two films of one patient: a logit from one shared encoder, both orders alike."""
+
+    def __init__(self, identity: dict[str, Any]) -> None:
+        super().__init__()
+        self.identity = Identity(**identity)
+        space = self.identity.project.out_features
+        self.compare = nn.Sequential(nn.Linear(2 * space, 128), nn.ReLU(), nn.Linear(128, 1))
+        nn.init.zeros_(self.compare[2].weight)  # type: ignore[arg-type]
+        nn.init.zeros_(self.compare[2].bias)  # type: ignore[arg-type]
+        # It begins as the pack's own verification, by cosine, and learns what that overlooks.
+        self.scale, self.shift = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-4.0))
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        a, b = self.identity(first), self.identity(second)
+        both = torch.cat([a * b, (a - b).abs()], 1)
+        logit: Tensor = self.scale * (a * b).sum(1) + self.shift + self.compare(both)[:, 0]
+        return logit
+
+
+class Game(nn.Module):
+    """A method's network with its opponent and its ally, in one module so that one checkpoint holds all three.
+
+    The first ``frozen`` blocks of their backbones stay as the pack has them; by default all sixteen do, and the layers
+    above learn: a step then costs a third. With a GPU, let more of them learn.
+    """
+
+    def __init__(self, method: nn.Module, pack: Pack, frozen: int = 16) -> None:
+        super().__init__()
+        roles = pack.info["roles"]
+        self.method = method
+        self.opponent = Siamese(roles["identity"]["config"])
+        self.ally = Classifier(**roles["classifier"]["config"])
+        self.opponent.identity.load_state_dict(_state(pack.identity))
+        self.ally.load_state_dict(_state(pack.classifier))
+        for backbone in (self.opponent.identity.backbone, self.ally.encoder.backbone):
+            blocks = backbone._blocks
+            late = () if frozen >= len(blocks) else (*blocks[frozen:], backbone._conv_head, backbone._bn1)
+            backbone.requires_grad_(False)
+            for part in late:
+                part.requires_grad_(True)
+        self._others = [p for part in (self.opponent, self.ally) for p in part.parameters() if p.requires_grad]
+
+    def train(self, mode: bool = True) -> Game:
+        super().train(mode)
+        # Statistics of the backbones are those of real films; a batch of a few pairs would only blur them.
+        self.opponent.eval()
+        self.ally.eval()
+        return self
+
+    def turn(self, opponents: bool) -> None:
+        """Whose turn it is to learn: the opponent and the ally, or the method."""
+        self.method.requires_grad_(not opponents)
+        for parameter in self._others:
+            parameter.requires_grad_(opponents)
+
+
+def _state(module: Any) -> dict[str, Tensor]:
+    state: dict[str, Tensor] = module.state_dict()
+    return state
+
+
+def judged_rows(corpus: Corpus, count: int, split: str = "val") -> NDArray[np.int64]:
+    """Labelled films of patients with several, for a look at linkage and findings in one go."""
+    rows = np.flatnonzero((corpus.splits == split) & corpus.labelled())
+    names, times = np.unique(corpus.patients[rows], return_counts=True)
+    several = rows[np.isin(corpus.patients[rows], names[times > 1])]
+    chosen = np.random.default_rng(0).permutation(several if len(several) else rows)[:count]
+    return np.sort(chosen)
+
+
+@torch.no_grad()
+def judged(pack: Pack, corpus: Corpus, rows: NDArray[np.int64], made: Tensor) -> dict[str, float]:
+    """Released films against real ones: frozen linkage, frozen findings. For watching a training, not for claims."""
+    real = as_tensor(corpus.films[rows])
+    own, new = pack.identity.embed(real).numpy(), pack.identity.embed(made).numpy()
+    figures = {
+        "linkage real": linkage(own, own, corpus.patients[rows]),
+        "linkage": linkage(new, own, corpus.patients[rows]),
+        "findings real": mean_auc(corpus.labels[rows], pack.classifier.probabilities(real).numpy()),
+        "findings": mean_auc(corpus.labels[rows], pack.classifier.probabilities(made).numpy()),
+        "mean change": float((made - real).abs().mean()),
+    }
+    return {name: value for name, value in figures.items() if value == value}
+
+
+def linkage(released: NDArray[np.float32], real: NDArray[np.float32], patients: NDArray[np.str_]) -> float:
+    """Verification AUC of each released film against *another* real film of the patient and of someone else."""
+    similarity = released @ real.T
+    same = patients[:, None] == patients[None]
+    np.fill_diagonal(same, False)
+    genuine, impostor = [], []
+    rng = np.random.default_rng(0)
+    other = patients[:, None] != patients[None]
+    for row in range(len(patients)):
+        if same[row].any():
+            genuine.append(similarity[row, rng.choice(np.flatnonzero(same[row]))])
+            impostor.append(similarity[row, rng.choice(np.flatnonzero(other[row]))])
+    scores = np.array([*genuine, *impostor])
+    return auc(np.arange(len(scores)) < len(genuine), scores)
