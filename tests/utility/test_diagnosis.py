@@ -13,7 +13,7 @@ from updp.attacks.cache import MemoryCache
 from updp.utility.diagnosis import Diagnosis, countable, mean_auc
 from updp.utility.judge import JudgeConfig, NothingToLearn, train_judge
 
-QUICK = Budget.quick()
+QUICK = Budget.quick().but(draws=100, threads=1)
 LEARNED = "utility relative to real: train released, test real"
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.attacks.base import SCORED, Budget, Cache, limited, within
+from updp.attacks.base import SCORED, Budget, Cache, within
 from updp.attacks.cache import key_of
 from updp.measurement import Measurement
 
@@ -66,6 +67,22 @@ class Effort:
 
 _CAPTIONER: dict[str, Any] = {"steps": 150, "shares": (0.05, 0.25, 1.0), "seeds": 2, "generated": 300}
 _QUICK_CAPTIONER: dict[str, Any] = {"steps": 40, "shares": (0.25,), "seeds": 1, "generated": 100}
+
+
+@contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Linear algebra on at most this many threads, and never on more than the caller allowed before."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    fewest = min(threads, before)
+    try:
+        torch.set_num_threads(fewest)
+        with threadpool_limits(limits=fewest):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def about(measurements: Iterable[Measurement], **detail: Any) -> list[Measurement]:

@@ -1,0 +1,243 @@
+"""A captioner that learns in minutes on two cores: fixed maps of the pack's network, and a small transformer decoder.
+
+It stands in for a large vision-language model in the report-generation experiment (`lora` is the real thing). The
+decoder reads the places of a film as a sequence and writes tokens of the pack's tokenizer, of which it knows those
+that its training reports use. It is Vaswani et al. 2017 with the norm before each part, and keeps keys and values
+while it writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from updp.utility.base import Cache, key_of
+
+EDITION = "captioner 1"
+#: Tokens of the decoder itself, before those of the reports.
+PAD, BEGIN, END, UNKNOWN = range(4)
+_SENTENCE_START = re.compile(r"(?:^|(?<=[.!?] ))[a-z]")
+
+
+@dataclass(frozen=True)
+class CaptionerConfig:
+    """How large a captioner is and how it learns; the same for every regime."""
+
+    steps: int
+    width: int = 128
+    layers: int = 2
+    heads: int = 4
+    length: int = 64  # most tokens of a report, the end mark among them
+    batch: int = 24
+    rate: float = 2e-3
+    decay: float = 0.02
+    dropout: float = 0.1
+
+
+class Vocabulary:
+    """The tokens of the pack's tokenizer that training reports use; all others are unknown to the captioner."""
+
+    def __init__(self, tokenizer: Any, reports: Sequence[str]) -> None:
+        self.tokenizer = tokenizer
+        special = {tokenizer.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")}
+        used = {i for report in reports for i in self._ids(report)} - special
+        self.known = sorted(used)
+        self.place = {token: i + UNKNOWN + 1 for i, token in enumerate(self.known)}
+
+    def __len__(self) -> int:
+        return len(self.known) + UNKNOWN + 1
+
+    def _ids(self, report: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(report, add_special_tokens=False).ids
+        return ids
+
+    def encode(self, report: str, length: int) -> list[int]:
+        """Begin mark, tokens and, where the report fits, end mark."""
+        tokens = [self.place.get(i, UNKNOWN) for i in self._ids(report)]
+        return [BEGIN, *tokens, END][: length + 1]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode([self.known[t - UNKNOWN - 1] for t in tokens if t > UNKNOWN])
+        # The tokenizer knows small letters only; without capitals every first word would count as wrong in raw text.
+        return _SENTENCE_START.sub(lambda m: m.group().upper(), text)
+
+
+class _Layer(nn.Module):
+    """Attention to what was written, attention to the film, and a perceptron."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.own, self.own_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.query, self.film, self.film_out = (
+            nn.Linear(width, width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(width, width),
+        )
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.drop = nn.Dropout(dropout)
+
+    def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
+        n, length, _ = x.shape
+        return x.reshape(n, length, parts, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+
+    def places(self, film: Tensor) -> tuple[Tensor, ...]:
+        """Keys and values of the film, which do not change while its report is written."""
+        return self._split(self.film(film), 2)
+
+    def forward(
+        self, x: Tensor, places: tuple[Tensor, ...], past: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        def joined(heads: Tensor) -> Tensor:
+            return heads.transpose(1, 2).flatten(2)
+
+        q, k, v = self._split(self.own(self.norms[0](x)), 3)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        causal = x.shape[1] > 1
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        x = x + self.drop(self.own_out(joined(attended)))
+        (q,) = self._split(self.query(self.norms[1](x)), 1)
+        x = x + self.drop(self.film_out(joined(functional.scaled_dot_product_attention(q, *places))))
+        x = x + self.drop(self.down(functional.gelu(self.up(self.norms[2](x)))))
+        return x, (k, v)
+
+
+class Decoder(nn.Module):
+    """Maps of films, and the tokens written so far, to scores of the next token."""
+
+    def __init__(self, channels: int, places: int, vocabulary: int, config: CaptionerConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.see = nn.Sequential(nn.LayerNorm(channels), nn.Linear(channels, width))
+        self.where = nn.Parameter(torch.randn(places, width) * 0.02)
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Parameter(torch.randn(config.length, width) * 0.02)
+        self.layers = nn.ModuleList(_Layer(width, config.heads, config.dropout) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(width)
+        nn.init.normal_(self.tokens.weight, std=0.02)
+
+    def film(self, maps: Tensor) -> list[tuple[Tensor, ...]]:
+        seen = self.see(maps.flatten(2).transpose(1, 2)) + self.where
+        return [layer.places(seen) for layer in self.layers]
+
+    def forward(
+        self, tokens: Tensor, film: list[tuple[Tensor, ...]], past: list[tuple[Tensor, Tensor]] | None = None
+    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        start = 0 if past is None else past[0][0].shape[2]
+        x = self.tokens(tokens) + self.positions[start : start + tokens.shape[1]]
+        kept = []
+        for i, layer in enumerate(self.layers):
+            x, own = layer(x, film[i], None if past is None else past[i])
+            kept.append(own)
+        return functional.linear(self.norm(x), self.tokens.weight), kept
+
+
+class Captioner:
+    """Writes reports for films, from their maps."""
+
+    def __init__(self, decoder: Decoder, vocabulary: Vocabulary) -> None:
+        self.decoder, self.vocabulary = decoder.eval(), vocabulary
+
+    @torch.no_grad()
+    def write(self, maps: NDArray[Any], beams: int = 1, batch: int = 64) -> list[str]:
+        """A report a film, by the likeliest next token or the likeliest of ``beams`` sequences."""
+        out: list[str] = []
+        for start in range(0, len(maps), batch):
+            part = torch.from_numpy(np.ascontiguousarray(maps[start : start + batch])).float()
+            for tokens in self._write(part, beams):
+                out.append(self.vocabulary.decode(tokens))
+        return out
+
+    def _write(self, maps: Tensor, beams: int) -> list[list[int]]:
+        n, length = len(maps), self.decoder.config.length
+        film = [tuple(t.repeat_interleave(beams, 0) for t in kv) for kv in self.decoder.film(maps)]
+        tokens = torch.full((n * beams, 1), BEGIN)
+        total = torch.full((n, beams), -torch.inf)
+        total[:, 0] = 0.0  # all beams begin alike: only one may branch
+        done = torch.zeros(n * beams, dtype=torch.bool)
+        past: list[tuple[Tensor, Tensor]] | None = None
+        for _ in range(length):
+            logits, past = self.decoder(tokens[:, -1:], film, past)
+            chances = logits[:, -1].log_softmax(-1)
+            chances[:, [PAD, BEGIN, UNKNOWN]] = -torch.inf
+            # A finished report goes on with padding, at no cost.
+            chances[done] = -torch.inf
+            chances[done, PAD] = 0.0
+            words = chances.shape[1]
+            total, best = (total[:, :, None] + chances.reshape(n, beams, words)).flatten(1).topk(beams)
+            source = (torch.arange(n)[:, None] * beams + best // words).flatten()
+            chosen = (best % words).flatten()
+            tokens = torch.cat([tokens[source], chosen[:, None]], 1)
+            done = done[source] | (chosen == END)
+            if beams > 1:
+                past = [(k[source], v[source]) for k, v in past]
+            if bool(done.all()):
+                break
+        rows = tokens.reshape(n, beams, -1)
+        lengths = (rows > PAD).sum(-1)
+        first = (total / lengths).argmax(1)  # a mean over tokens, or the shortest report would always win
+        return [rows[i, int(first[i])].tolist() for i in range(n)]
+
+
+def train_captioner(
+    maps: Sequence[NDArray[Any]],
+    reports: Sequence[Sequence[str]],
+    vocabulary: Vocabulary,
+    config: CaptionerConfig,
+    seed: int,
+    cache: Cache | None = None,
+) -> Captioner:
+    """A captioner of these sets of films and reports together; with several sets, a batch has its share of each."""
+    if not maps or any(not len(m) for m in maps):
+        raise ValueError("a captioner needs films with reports")
+    key = key_of(EDITION, asdict(config), seed, vocabulary.known, list(map(list, reports)), *maps)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        places = int(np.prod(maps[0].shape[2:]))
+        decoder = Decoder(maps[0].shape[1], places, len(vocabulary), config)
+        if cache is not None and (held := cache.get(key)) is not None:
+            decoder.load_state_dict({name: torch.from_numpy(value) for name, value in held.items()})
+            return Captioner(decoder, vocabulary)
+        encoded = [[vocabulary.encode(r, config.length) for r in part] for part in reports]
+        optimizer = torch.optim.AdamW(
+            decoder.parameters(), lr=config.rate, weight_decay=config.decay, betas=(0.9, 0.98)
+        )
+        rng = np.random.default_rng(seed)
+        orders: list[list[int]] = [[] for _ in maps]
+        decoder.train()
+        for step in range(config.steps):
+            warm, done = max(1, config.steps // 10), step / config.steps
+            for group in optimizer.param_groups:
+                group["lr"] = config.rate * min((step + 1) / warm, 1.0) * (1 - 0.95 * done)
+            films, texts = [], []
+            for i, part in enumerate(maps):
+                count = max(1, config.batch // len(maps))
+                while len(orders[i]) < count:
+                    orders[i] += rng.permutation(len(part)).tolist()
+                drawn, orders[i] = orders[i][:count], orders[i][count:]
+                films.append(part[drawn])
+                texts += [encoded[i][row] for row in drawn]
+            tokens = torch.full((len(texts), max(map(len, texts))), PAD)
+            for row, text in zip(tokens, texts, strict=True):
+                row[: len(text)] = torch.tensor(text)
+            logits, _ = decoder(tokens[:, :-1], decoder.film(torch.from_numpy(np.concatenate(films)).float()))
+            target = tokens[:, 1:].masked_fill(tokens[:, 1:] == UNKNOWN, PAD)
+            loss = functional.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+            optimizer.step()
+    if cache is not None:
+        cache.put(key, {name: value.numpy() for name, value in decoder.state_dict().items()})
+    return Captioner(decoder, vocabulary)

@@ -1,0 +1,312 @@
+"""Report generation, the experiment of the UPDP paper: does a captioner write better reports for having the release.
+
+Two hospitals are made of the training patients: one is local, the other transfers its films and reports, raw or
+de-identified. A captioner learns in five regimes (local only; transferred raw; transferred de-identified; local with
+each) at several sizes of "local", and always writes for real films of patients nobody learned from. The paper prints
+one run without intervals; here every figure has one over patients, and every regime several seeds, pooled.
+
+What differs from the paper: the captioner is small (`updp.utility.captioner`), films have one view, and "raw" is the
+real film with its real report, where the paper's is a film generated from the unfiltered report. `updp.utility.lora`
+takes the large models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from updp.measurement import FEWEST_PATIENTS, Floats, Measurement, mean, measure, ratio
+from updp.utility import MissingRequirement
+from updp.utility.base import QUESTION, SCORED, Budget, Cache, Effort, about, limited, seed_of
+from updp.utility.findings import findings_counts, findings_f1
+from updp.utility.text import R2Gen, bleu_counts, bleu_of_counts, rouge_l, text_measures, tokens_13a
+
+if TYPE_CHECKING:
+    from updp.evaluation.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+LOCAL, RAW, RELEASED = "local only", "transfer raw", "transfer de-identified"
+LOCAL_RAW, LOCAL_RELEASED = "local + raw", "local + de-identified"
+REGIMES = (LOCAL, RAW, RELEASED, LOCAL_RAW, LOCAL_RELEASED)
+#: Fewest films with a report that a captioner is trained on.
+LEAST_FILMS = 4
+
+Write = Callable[[Sequence["Pairs"], NDArray[Any], int], list[str]]
+
+
+class Pairs(NamedTuple):
+    """Films, as rows of one side of the exhibit, and their reports: what a captioner learns from."""
+
+    side: str  # "real" or "released"
+    rows: NDArray[Any]
+    reports: list[str]
+
+
+@dataclass(frozen=True)
+class Regime:
+    """What one captioner learns from."""
+
+    name: str
+    share: float | None  # of the local films; None where no local film is used
+    pairs: tuple[Pairs, ...]
+
+    @property
+    def label(self) -> str:
+        return self.name if self.share is None else f"{self.name}, {self.share:.0%} of local"
+
+
+def hospitals(exhibit: Exhibit, rows: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows of the local and of the transferring hospital: half of the patients each."""
+    people = np.unique(exhibit.patients[rows])
+    local = np.random.default_rng(seed).permutation(people)[: len(people) // 2]
+    ours = np.isin(exhibit.patients[rows], local)
+    return rows[ours], rows[~ours]
+
+
+def share_of(exhibit: Exhibit, rows: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
+    """A share of the patients' rows; a smaller share is part of every larger one."""
+    people = np.random.default_rng(seed).permutation(np.unique(exhibit.patients[rows]))
+    kept = people[: max(1, round(share * len(people)))]
+    return rows[np.isin(exhibit.patients[rows], kept)]
+
+
+def regimes(exhibit: Exhibit, rows: NDArray[Any], shares: Sequence[float], seed: int, quick: bool) -> list[Regime]:
+    """Every regime at every size; a quick budget leaves out the two that use raw transfers."""
+    local, transfer = hospitals(exhibit, rows, seed)
+
+    def pairs(side: str, of: NDArray[Any]) -> Pairs:
+        texts = exhibit.real_texts if side == "real" else exhibit.released_texts
+        return Pairs(side, of, [texts[i] for i in of])
+
+    raw, released = pairs("real", transfer), pairs("released", transfer)
+    out = [Regime(RAW, None, (raw,)), Regime(RELEASED, None, (released,))]
+    for share in shares:
+        ours = pairs("real", share_of(exhibit, local, share, seed))
+        out += [Regime(LOCAL, share, (ours,)), Regime(LOCAL_RELEASED, share, (ours, released))]
+        if not quick:
+            out.append(Regime(LOCAL_RAW, share, (ours, raw)))
+    return out
+
+
+class ReportGeneration:
+    """The experiment; see the module."""
+
+    name = "report generation"
+    question = QUESTION
+
+    def __init__(self, beams: int = 1, java: bool = True) -> None:
+        self.beams, self.java = beams, java
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        effort, seed = Effort.of(budget), seed_of(rng)
+        names = _headlines(effort.shares[0])
+        told = np.array(
+            [bool(a.strip() and b.strip()) for a, b in zip(exhibit.real_texts, exhibit.released_texts, strict=True)],
+            dtype=bool,
+        )
+        train = np.flatnonzero(told & (exhibit.splits == "train"))
+        scored = np.flatnonzero(told & np.isin(exhibit.splits, SCORED))
+        train = _some(exhibit, train, effort.films - min(effort.films // 3, effort.generated))
+        scored = _some(exhibit, scored, effort.generated)
+        patients = len(np.unique(exhibit.patients[scored]))
+        why = None
+        if not told.any():
+            why = "no film has a report on both sides"
+        elif patients < FEWEST_PATIENTS:
+            why = f"too few patients: {patients} with a report are scored, at least {FEWEST_PATIENTS} needed"
+        elif len(train) < 2 * LEAST_FILMS or len(np.unique(exhibit.patients[train])) < 4:
+            why = f"too few training films with a report: {len(train)}, at least {2 * LEAST_FILMS} of 4 patients needed"
+        if why:
+            return about([Measurement.missing(n, why, n=patients, seed=seed) for n in names])
+        with limited(effort.threads):
+            try:
+                write = captioners(exhibit, np.concatenate([train, scored]), pack, effort, self.beams, cache)
+            except MissingRequirement as error:
+                return about([Measurement.missing(n, str(error), n=patients, seed=seed) for n in names])
+            plans = regimes(exhibit, train, effort.shares, 0, effort.quick)
+            return compare(
+                exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick
+            )
+
+
+def captioners(
+    exhibit: Exhibit, rows: NDArray[Any], pack: Pack, effort: Effort, beams: int, cache: Cache | None
+) -> Write:
+    """A function that trains an embedded captioner on pairs and lets it write for real films."""
+    from updp.utility.captioner import CaptionerConfig, Vocabulary, train_captioner
+    from updp.utility.encoding import encode
+
+    maps = {
+        side: encode(films[rows], pack, cache).last
+        for side, films in (("real", exhibit.real), ("released", exhibit.released))
+    }
+    place = {int(row): i for i, row in enumerate(rows)}
+    config = CaptionerConfig(effort.steps)
+
+    def at(of: NDArray[Any]) -> list[int]:
+        return [place[int(row)] for row in of]
+
+    def write(pairs: Sequence[Pairs], scored: NDArray[Any], seed: int) -> list[str]:
+        reports = [p.reports for p in pairs]
+        vocabulary = Vocabulary(pack.vlm.tokenizer, [r for part in reports for r in part])
+        learned = [maps[p.side][at(p.rows)] for p in pairs]
+        captioner = train_captioner(learned, reports, vocabulary, config, seed, cache)
+        return captioner.write(maps["real"][at(scored)], beams)
+
+    return write
+
+
+def compare(
+    exhibit: Exhibit,
+    scored: NDArray[Any],
+    train: NDArray[Any],
+    plans: Sequence[Regime],
+    write: Write,
+    effort: Effort,
+    seed: int,
+    *,
+    java: bool = True,
+) -> list[Measurement]:
+    """Every regime's reports against the real ones; ``write`` may be any captioner, the embedded one or `lora`'s."""
+    references = [exhibit.real_texts[i] for i in scored]
+    patients = exhibit.patients[scored]
+    normaliser = R2Gen.fit(exhibit.real_texts[i] for i in train)
+    # Seeds are pooled as further rows of the same patients, so that an interval is over patients and all seeds count.
+    everyone, truth = np.tile(patients, effort.seeds), references * effort.seeds
+    written: dict[str, list[str]] = {}
+    out: list[Measurement] = []
+    for plan in plans:
+        films = sum(len(p.rows) for p in plan.pairs)
+        if min(len(p.rows) for p in plan.pairs) < 1 or films < LEAST_FILMS:
+            continue
+        texts = [write(plan.pairs, scored, k) for k in range(effort.seeds)]
+        written[plan.label] = [text for one in texts for text in one]
+        detail = {"regime": plan.name, "local_share": plan.share, "training_films": films, "seeds": effort.seeds}
+        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail}
+        found = text_measures(
+            truth, written[plan.label], everyone, normaliser=normaliser, java=java, **options
+        )
+        f1 = findings_f1(truth, written[plan.label], everyone, seed=seed, draws=effort.draws)
+        alone = [_summary(references, one) for one in texts]
+        same = len(set(written[plan.label])) / len(written[plan.label])
+        for m in (*found, replace(f1, detail={**f1.detail, **detail})):
+            kind = m.name.removesuffix(" (raw)")
+            each = [s[kind] for s in alone] if effort.seeds > 1 and kind in alone[0] else None
+            extra = {"distinct_reports": same, **({"each_seed": each} if each else {})}
+            out.append(replace(m, name=f"{m.name}: {plan.label}", detail={**m.detail, **extra}))
+    smallest = min((p.share for p in plans if p.share is not None), default=None)
+    if smallest is not None:
+        pair = (f"{LOCAL_RELEASED}, {smallest:.0%} of local", f"{LOCAL}, {smallest:.0%} of local")
+        gains = _against(truth, written, everyone, pair, "minus", seed, effort.draws)
+        out = [*gains, *out]
+    kept = _against(truth, written, everyone, (RELEASED, RAW), "relative to", seed, effort.draws)
+    left_out = {"left_out": f"regime {LOCAL_RAW}, METEOR"} if effort.quick else {}
+    return about([*kept, *out], **left_out)
+
+
+def _summary(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
+    """The three figures that differences are taken of, of one captioner."""
+    rows = _rows(references, hypotheses)
+    return {name: float(statistic(rows[name])) for name, statistic in _STATISTICS.items()}
+
+
+def _rows(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Floats]:
+    theirs, ours = [tokens_13a(r) for r in references], [tokens_13a(h) for h in hypotheses]
+    counts = bleu_counts(theirs, ours)
+    return {
+        "BLEU-1": counts,
+        "BLEU-4": counts,
+        "ROUGE-L COCO": np.array([rouge_l(r, h, 1.2) for r, h in zip(theirs, ours, strict=True)]),
+        "findings_f1": findings_counts(references, hypotheses),
+    }
+
+
+def _bleu(n: int) -> Callable[..., Any]:
+    def statistic(counts: ArrayLike, weights: ArrayLike | None = None) -> Any:
+        return bleu_of_counts(counts, n, weights)
+
+    return statistic
+
+
+def _f1(counts: ArrayLike, weights: ArrayLike | None = None) -> Any:
+    rows = np.asarray(counts)
+    return ratio(2 * rows[:, 0], rows[:, 1] + rows[:, 2], weights)
+
+
+_STATISTICS: dict[str, Callable[..., Any]] = {"BLEU-1": _bleu(1), "BLEU-4": _bleu(4), "ROUGE-L COCO": mean, "findings_f1": _f1}
+
+
+def _against(
+    references: Sequence[str],
+    written: Mapping[str, list[str]],
+    patients: NDArray[Any],
+    pair: tuple[str, str],
+    how: str,
+    seed: int,
+    draws: int,
+) -> list[Measurement]:
+    """One regime against another over the same films and resamples: a difference, or a ratio."""
+    names = {kind: _named(kind, pair, how) for kind in _STATISTICS}
+    chance = 0.0 if how == "minus" else None
+    if absent := [label for label in pair if label not in written]:
+        why = f"too few films for the regime {', '.join(absent)}"
+        return [Measurement.missing(n, why, chance=chance, seed=seed) for n in names.values()]
+    ours, theirs = (_rows(references, written[label]) for label in pair)
+    out = []
+    for kind, statistic in _STATISTICS.items():
+        width = 1 if ours[kind].ndim == 1 else ours[kind].shape[1]
+        both = np.concatenate([ours[kind].reshape(-1, width), theirs[kind].reshape(-1, width)], axis=1)
+
+        def compared(
+            rows: ArrayLike,
+            weights: ArrayLike | None = None,
+            statistic: Callable[..., Any] = statistic,
+            width: int = width,
+        ) -> Any:
+            table = np.asarray(rows)
+            first, second = (statistic(np.squeeze(t) if width == 1 else t, weights=weights) for t in np.split(table, 2, 1))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return np.subtract(first, second) if how == "minus" else np.divide(first, second)
+
+        options: dict[str, Any] = {"better": "higher", "seed": seed, "draws": draws, "chance": chance}
+        out.append(measure(names[kind], compared, patients, both, detail={"regimes": list(pair)}, **options))
+    return out
+
+
+def _named(kind: str, pair: tuple[str, str], how: str) -> str:
+    if how == "minus":
+        return f"gain in {kind}: {pair[0]} minus {pair[1].partition(',')[0]}"
+    return f"utility relative to real: {kind}, {pair[0]}"
+
+
+def _headlines(share: float) -> list[str]:
+    """What is said to be missing where the experiment cannot be run at all."""
+    gain = (f"{LOCAL_RELEASED}, {share:.0%} of local", LOCAL)
+    names = [_named(kind, (RELEASED, RAW), "relative to") for kind in _STATISTICS]
+    return [*names, *(_named(kind, gain, "minus") for kind in _STATISTICS)]
+
+
+def _some(exhibit: Exhibit, rows: NDArray[Any], most: int) -> NDArray[Any]:
+    """At most so many rows, whole patients, one film of each before the second of any."""
+    if len(rows) <= most:
+        return rows
+    order = np.random.default_rng(len(rows)).permutation(rows)
+    seen: dict[str, int] = {}
+    visit = []
+    for row in order:
+        patient = str(exhibit.patients[row])
+        visit.append(seen.get(patient, 0))
+        seen[patient] = visit[-1] + 1
+    kept: NDArray[Any] = np.sort(order[np.argsort(visit, kind="stable")][:most])
+    return kept
