@@ -136,7 +136,9 @@ class Screen:
         screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag)
         checked = self.policy.burned_in.mode == "ocr" or (self.policy.burned_in.mode == "header" and flag == "NO")
         if study.header is not None:
-            header = self.headers.clean(study.header, patient_id=study.patient_id, pixels_checked=checked)
+            header = self.headers.clean(
+                study.header, patient_id=study.patient_id, pixels_checked=checked, sex=study.sex
+            )
             study = study.but(header=header)
         painted = sum(box.painted for box in screened.boxes)
         pixels = film.square(screened.pixels, self.policy.image.size, self.policy.image.fit)
@@ -165,7 +167,7 @@ class CleanReport:
             raise Refused(Reason.REPORT_TOO_LONG)
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
                        if name in study.report.sections})  # fmt: skip
-        cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known)
+        cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known, sex=study.sex)
         notes |= {"phi": dict(cleaned.counts), "retention": cleaned.retention}
         return study.but(report=cleaned.report or None, notes=notes)
 

@@ -39,6 +39,22 @@ def test_sex_of_the_name_is_kept() -> None:
     assert surrogates.person(KEY, "Robert").title() in surrogate_names()["M"]
 
 
+@pytest.mark.parametrize("name", ["Mary", "Robert", "Robin"])
+def test_given_names_follow_the_sex_of_the_person(name: str) -> None:
+    pools = surrogate_names()
+    assert surrogates.person(KEY, name, "F").title() in pools["F"]
+    assert surrogates.person(KEY, name, "M").title() in pools["M"]
+    assert surrogates.person(KEY, f"{name} Smith", "F").split()[1] == surrogates.person(KEY, "Smith")
+    assert surrogates.person(KEY, name, "O") == surrogates.person(KEY, name)
+
+
+def test_only_the_patients_own_names_follow_the_patients_sex() -> None:
+    own = surrogates.name_words(["SMITH^ROBIN", "Ren\u00e9e's"])
+    assert own == {"smith", "robin", "renee"}
+    assert surrogates.person(KEY, "Robin's", "F", own) == surrogates.person(KEY, "Robin", "F") + "'s"
+    assert surrogates.person(KEY, "Robert", "F", own) == surrogates.person(KEY, "Robert")
+
+
 @given(st.sampled_from(sorted(names())[::97]))
 def test_a_name_is_never_its_own_surrogate(name: str) -> None:
     assert surrogates.person(KEY, name.capitalize()).lower() != name

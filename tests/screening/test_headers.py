@@ -169,6 +169,28 @@ def test_the_name_is_the_one_the_report_uses():
     assert cleaned.PatientName == surrogates.person(KEY, "Quibblesworth^Zanthora")
 
 
+@pytest.mark.parametrize("sex", ["F", "M"])
+def test_header_and_report_follow_the_sex_together(sex):
+    from updp.reports import Cleaner, Detector
+    from updp.reports.lexicon import surrogate_names
+    from updp.screening.headers import identifiers
+    from updp.study import Report
+
+    dataset = through_file(film(PatientName="SMITH^ROBIN", PatientSex=sex))
+    family, given = str(clean(dataset).PatientName).split("^")
+    assert given.title() in surrogate_names()[sex]
+    report = Report({"findings": "Robin Smith was seen by Dr. Robin Okafor. Ms. Smith aware."})
+    cleaned = Cleaner(Detector(), KEY).clean(report, patient_id="M77419", known=identifiers(dataset), sex=sex)
+    text = cleaned.report.sections["findings"]
+    assert text.startswith(f"{given.title()} {family.title()} was")
+    assert f"Ms. {family.title()} aware" in text
+
+
+def test_a_sex_that_is_neither_leaves_the_name_as_listed():
+    names = {str(clean(through_file(film(PatientName="SMITH^ROBIN", PatientSex=sex))).PatientName) for sex in ("O", "")}
+    assert len(names) == 1
+
+
 def test_a_record_number_in_the_name_does_not_come_along():
     cleaned = clean(through_file(film(PatientName="Quibblesworth 7741982^Zanthora^^Dr")))
     assert "7741982" not in str(cleaned.PatientName)

@@ -69,6 +69,7 @@ class Cleaner:
     ) -> CleanedReport:
         """``report`` without identifiers. ``known`` are the patient's own, from the header: name, record number, ...
 
+        ``sex`` ("F" or "M") is the patient's: the given names among ``known`` follow it, as they do in the header.
         ``seal`` is that of an earlier cleaning; a report it fits is returned as it is.
         """
         names = list(report.sections)
@@ -85,6 +86,7 @@ class Cleaner:
         for part in texts:
             bounds.append((at, at + len(part)))
             at += len(part) + len(_JOINT)
+        own = surrogates.name_words(known)
         cleaned = []
         counts: Counter[str] = Counter()
         queue = list(spans)
@@ -100,7 +102,14 @@ class Cleaner:
                 if start >= stop or not text[start:stop].strip():
                     continue
                 out.append(text[end:start])
-                out.append(self._replacement(span.category, text[start:stop], patient_id, sex, year))
+                old = text[start:stop]
+                out.append(
+                    surrogates.tag(span.category)
+                    if self.mode == "tag"
+                    else surrogates.surrogate(
+                        self.key, span.category, old, patient_id=patient_id, sex=sex, own=own, year=year
+                    )
+                )
                 counts[span.category] += 1
                 end = stop
             out.append(text[end:high])
@@ -184,12 +193,7 @@ class Cleaner:
         before = lower[i - 2] if i > 1 and lower[i - 1] in (".", ":") else lower[i - 1] if i else ""
         return before in _TITLES and not (before in ("patient", "pt") and lower[i - 1] not in (":",))
 
-    # -- replacement and seal ------------------------------------------------------------------------------------------
-
-    def _replacement(self, category: str, old: str, patient_id: str, sex: str | None, year: int | None) -> str:
-        if self.mode == "tag":
-            return surrogates.tag(category)
-        return surrogates.surrogate(self.key, category, old, patient_id=patient_id, sex=sex, year=year)
+    # -- seal ----------------------------------------------------------------------------------------------------------
 
     def _seal(self, patient_id: str, texts: Sequence[str]) -> str:
         return self.key.digest("report seal", patient_id, self.mode, *texts).hex()

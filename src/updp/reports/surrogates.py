@@ -13,7 +13,7 @@ import datetime as dt
 import re
 import tomllib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +44,11 @@ def tag(category: str) -> str:
 # -- people --------------------------------------------------------------------------------------------------------
 
 
-def person(key: Key, full_name: str, sex: str | None = None) -> str:
+def person(key: Key, full_name: str, sex: str | None = None, own: Container[str] | None = None) -> str:
     """A name in place of ``full_name``, in the same form (order, commas, carets, capitals, titles, credentials).
 
-    ``sex`` ("F" or "M") is asked only about given names that both use.
+    ``sex`` ("F" or "M") is the person's, and given names follow it; with ``own`` (see :func:`name_words`) only those do
+    that are among these words. Otherwise a given name keeps the sex it is listed with.
     """
     out: list[str] = []
     end = 0
@@ -69,9 +70,18 @@ def person(key: Key, full_name: str, sex: str | None = None) -> str:
         if word.isupper() and 2 <= len(word) <= 3 and plain not in names():
             out += [gap, "".join(_initial(key, c) for c in word)]
         else:
-            out += [gap, _like(word, _one_name(key, plain, sex))]
+            out += [gap, _like(word, _one_name(key, plain, sex if own is None or _bare(plain) in own else None))]
     out.append(full_name[end:])
     return "".join(out)
+
+
+def name_words(names: Iterable[str]) -> frozenset[str]:
+    """The words of names, however they are written, for ``own`` of :func:`person`."""
+    return frozenset(_bare(_fold(match.group())) for name in names for match in _WORD.finditer(name))
+
+
+def _bare(plain: str) -> str:
+    return plain.removesuffix("'s")
 
 
 def initials(key: Key, letters: str) -> str:
@@ -85,9 +95,7 @@ def _one_name(key: Key, plain: str, sex: str | None) -> str:
     if plain.endswith("'s"):
         return _one_name(key, plain[:-2], sex) + "'s"
     code = names().get(plain, "01U")
-    given, surname, of = int(code[0]), int(code[1]), code[2]
-    if of == "U" and sex in ("F", "M"):
-        of = str(sex)
+    given, surname, of = int(code[0]), int(code[1]), sex if sex in ("F", "M") else code[2]
     if given > surname or (given == surname and given > 1):
         kind = of if of in "FM" else "FM"[key.digest("surrogate sex", plain)[0] & 1]
     else:
@@ -442,11 +450,23 @@ def unit(key: Key, text: str) -> str:
 
 
 def surrogate(
-    key: Key, category: str, text: str, *, patient_id: str, sex: str | None = None, year: int | None = None
+    key: Key,
+    category: str,
+    text: str,
+    *,
+    patient_id: str,
+    sex: str | None = None,
+    own: Container[str] = frozenset(),
+    year: int | None = None,
 ) -> str:
-    """What stands for ``text`` of ``category`` in surrogate mode; the tag where nothing sensible can stand for it."""
-    if category in ("name", "staff"):
-        return person(key, text, sex)
+    """What stands for ``text`` of ``category`` in surrogate mode; the tag where nothing sensible can stand for it.
+
+    ``sex`` is the patient's and ``own`` the words of the patient's name: nobody else's name follows that sex.
+    """
+    if category == "name":
+        return person(key, text, sex, own)
+    if category == "staff":
+        return person(key, text)
     if category == "date":
         if re.fullmatch(r"(?:19|20)\d{6}(?:\d{4,6})?", text):
             return compact_date(key, patient_id, text)

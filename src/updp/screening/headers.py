@@ -38,7 +38,7 @@ from updp.screening.temporal import Shift
 from updp.screening.words import MASK, Detector, Known, clean_descriptor, clean_narrative
 
 Element = DataElement | RawDataElement
-Person = Callable[[str], str]
+Person = Callable[[str, str | None], str]
 
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SR_CLASS = "1.2.840.10008.5.1.4.1.1.88."
@@ -47,7 +47,8 @@ _PIXELS = frozenset((0x7FE00008, 0x7FE00009, 0x7FE00010))
 _PIXEL_INDEX = frozenset((0x7FE00001, 0x7FE00002, 0x7FE00003))
 
 _CHARSET, _SOP_CLASS, _SOP_INSTANCE = 0x00080005, 0x00080016, 0x00080018
-_PATIENT_NAME, _PATIENT_ID = 0x00100010, 0x00100020
+_PATIENT_NAME, _PATIENT_ID, _PATIENT_SEX = 0x00100010, 0x00100020, 0x00100040
+_OWN_NAMES = (_PATIENT_NAME, 0x00101001, 0x00101005)  # and other names, and the name at birth
 _SCHEME, _CODE_MEANING = 0x00080102, 0x00080104
 _CODE_ITEM = frozenset((0x00080100, _SCHEME, 0x00080103, _CODE_MEANING))
 _REMOVED_FLAG, _METHOD_TEXT, _METHOD_CODES = 0x00120062, 0x00120063, 0x00120064
@@ -102,7 +103,7 @@ class HeaderCleaner:
     """Applies the profile to one header after another under one policy and key.
 
     ``detector`` cleans descriptions and structured reports (anything with ``spans(text)``); without one they are
-    removed. ``person`` maps a full name to its surrogate; by default the one of the report station.
+    removed. ``person`` maps a full name and a sex ("F", "M" or None) to a surrogate; by default the report station's.
     """
 
     def __init__(
@@ -122,9 +123,12 @@ class HeaderCleaner:
     def __repr__(self) -> str:
         return f"HeaderCleaner({self.policy!r}, detector={'yes' if self.detector else 'no'})"
 
-    def clean(self, dataset: Dataset, *, patient_id: str, pixels_checked: bool = False) -> Dataset:
+    def clean(
+        self, dataset: Dataset, *, patient_id: str, pixels_checked: bool = False, sex: str | None = None
+    ) -> Dataset:
         """A new, cleaned dataset with a new file meta group; pixel data are passed on as they are.
 
+        ``sex`` ("F" or "M") is what the patient's surrogate name follows; by default (0010,0040) is.
         ``pixels_checked`` says that the film went through the text screen: (0028,0301) becomes NO. Otherwise a source
         that says NO is believed and any other says YES.
         """
@@ -136,16 +140,16 @@ class HeaderCleaner:
             raise Refused(Reason.DICOM_DIRECTORY)
         try:
             with _quiet():
-                return _Walk(self, dataset, patient_id).run(pixels_checked)
+                return _Walk(self, dataset, patient_id, sex).run(pixels_checked)
         except Refused:
             raise
         except Exception:
             # the message of a parser quotes values; what is wrong with the file is all that may be said
             raise Refused(Reason.DICOM_UNREADABLE) from None
 
-    def surrogate(self, name: str) -> str:
+    def surrogate(self, name: str, sex: str | None = None) -> str:
         """The PN value that stands for a person."""
-        return self._person(name)
+        return self._person(name, sex)
 
     def rules(self, iod: str | None, structured: bool, parent: str) -> dict[int, _Rule]:
         """The rules met so far for the items of ``parent`` ('' for the object itself)."""
@@ -231,8 +235,9 @@ class _Remembered:
 class _Walk:
     """One header on its way: what belongs to this patient and this file."""
 
-    def __init__(self, cleaner: HeaderCleaner, dataset: Dataset, patient_id: str) -> None:
+    def __init__(self, cleaner: HeaderCleaner, dataset: Dataset, patient_id: str, sex: str | None) -> None:
         self.cleaner = cleaner
+        self.sex = sex or {"F": "F", "M": "M"}.get(_first(dataset, _PATIENT_SEX).strip().upper())
         self.key = cleaner.key
         self.patient_id = patient_id
         self.dataset = dataset
@@ -248,7 +253,7 @@ class _Walk:
         implicit, little = dataset.original_encoding
         place = _Place(self, dataset, ["iso8859"], implicit, little, dummy=False)
         values: dict[int, tuple[str, str | list[str]]] = {
-            _PATIENT_NAME: ("PN", self.cleaner.surrogate(_first(dataset, _PATIENT_NAME) or self.patient_id)),
+            _PATIENT_NAME: ("PN", self.cleaner.surrogate(_first(dataset, _PATIENT_NAME) or self.patient_id, self.sex)),
             _PATIENT_ID: ("LO", self.key.patient(self.patient_id)),
             _REMOVED_FLAG: ("CS", "YES"),
             _METHOD_TEXT: ("LO", [_METHOD, f"updp, Table E.1-1 of {tables.edition()}"]),
@@ -422,7 +427,8 @@ class _Place:
             return self.make(element.tag, vr, self.walk.key.uid(f"dummy {int(element.tag):08x}"))
         if vr == "PN":
             name = self._string(element, self._bytes(element, vr)) if _right_family(element, vr) else None
-            return self.make(element.tag, vr, self.walk.cleaner.surrogate(name) if name else MASK)
+            sex = self.walk.sex if element.tag in _OWN_NAMES else None
+            return self.make(element.tag, vr, self.walk.cleaner.surrogate(name, sex) if name else MASK)
         value = _DUMMY[vr]
         if isinstance(value, str):
             return self.make(element.tag, vr, value)
@@ -702,14 +708,14 @@ def _surrogates(key: Key) -> Person:
     try:
         from updp.reports.surrogates import person
     except ImportError:
-        return lambda name: key.patient(name)
+        return lambda name, sex: key.patient(name)
 
     @lru_cache(maxsize=4096)
-    def surrogate(name: str) -> str:
+    def surrogate(name: str, sex: str | None) -> str:
         # family and given name, letters alone: a record number typed into the name would otherwise come along
         parts = [" ".join(_LETTERS.findall(part)) for part in name.split("=")[0].split("^")[:2]]
         plain = "^".join(part for part in parts if part)
-        given = str(person(key, plain)) if plain else ""
+        given = str(person(key, plain, sex)) if plain else ""
         same = {word.lower() for word in _LETTERS.findall(plain)} & {word.lower() for word in _LETTERS.findall(given)}
         return given if given.isascii() and _LETTERS.search(given) and not same else key.patient(name)
 
