@@ -18,7 +18,7 @@ from updp.policy import Policy
 CANARIES = ("Quibblesworth", "Zanthora", "MRN7741982", "ACC5550123")
 
 #: A policy that reads no text on films: tests of the flow are not tests of OCR.
-PLAIN = "[burned_in]\nmode = 'off'\n[release]\nshard_size = 4\n[image]\nsize = 64\n"
+PLAIN = "[burned_in]\nmode = 'off'\n[method]\nname = 'keep'\n[release]\nshard_size = 4\n[image]\nsize = 64\n"
 
 
 @pytest.fixture(autouse=True)

@@ -84,7 +84,7 @@ def test_the_release_does_not_depend_on_the_number_of_workers(hospital, tmp_path
 
 def test_another_key_gives_other_pseudonyms_and_another_seed_other_noise(hospital, tmp_path, key):
     source = hospital.write()
-    policy = Policy.parse(PLAIN + "[method]\nname = 'dp-pix'\n")
+    policy = Policy.parse(PLAIN.replace("'keep'", "'dp-pix'"))
     run(source, tmp_path / "a", key, policy)
     run(source, tmp_path / "b", Key(bytes(32)), policy)
     run(source, tmp_path / "c", key, policy, seed=1)
@@ -412,7 +412,7 @@ def test_a_resumed_run_does_only_what_is_missing(hospital, tmp_path, key, policy
     ("what", "why"),
     [
         ({"key": Key(bytes(32))}, "another key"),
-        ({"policy": Policy.parse(PLAIN + "[method]\nname='blur'\n")}, "another policy"),
+        ({"policy": Policy.parse(PLAIN.replace("'keep'", "'blur'"))}, "another policy"),
         ({"seed": 5}, "another --seed"),
         ({"limit": 8}, "another --limit"),
     ],

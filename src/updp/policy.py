@@ -82,7 +82,7 @@ class ImagePolicy(Section):
 
 
 class MethodPolicy(Section):
-    name: str = Field("keep", description="De-identification method; `updp methods` lists them.")
+    name: str = Field("updp", description="De-identification method; `updp methods` lists them.")
     strength: Fraction | None = Field(None, description="The method's privacy knob; its own default if absent.")
     options: dict[str, Any] = Field(default_factory=dict, description="Further settings of the method.")
 

@@ -182,7 +182,7 @@ def test_settings_without_meaning_name_the_method(pack, wrong):
 def test_a_release_made_with_updp_is_verified_and_names_no_one(tmp_path, key, pack):
     source = Hospital(tmp_path / "export", films=6).write()
     options = f'{{pack = "{pack}", steps = 3, sampler_steps = 2, length = 6, check = false}}'
-    policy = Policy.parse(PLAIN + f"[method]\nname = 'updp'\noptions = {options}\n")
+    policy = Policy.parse(PLAIN.replace("'keep'", f"'updp'\noptions = {options}"))
     outcome = deidentify(source, tmp_path / "out", key=key, policy=policy, workers=1)
     assert outcome.released == 6
     assert sweep(tmp_path / "out") == []
