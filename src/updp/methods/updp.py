@@ -188,17 +188,23 @@ class UPDP:
     # -- text --------------------------------------------------------------------------------------------------------
 
     def write(
-        self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]
+        self,
+        studies: list[Study],
+        films: Tensor,
+        strength: float,
+        rngs: list[np.random.Generator],
+        targets: Tensor | None = None,
     ) -> Written:
-        """Prompts for films N×1×256×256. They stay inside the hospital."""
+        """Prompts for films N×1×256×256 (or for their embeddings, where known). They stay inside the hospital."""
         import numpy as np
         import torch
 
         from updp.methods import prompts
 
         vlm, vocabulary = self.pack.vlm, self.vocabulary
-        with torch.no_grad():
-            targets = vlm.embed_images(films)
+        if targets is None:
+            with torch.no_grad():
+                targets = vlm.embed_images(films)
         rule = self._projection(strength)
         projector = prompts.Projector(vlm.token_table.detach(), vocabulary, rule)
         ids, mask = prompts.start(
