@@ -1,0 +1,144 @@
+"""The report: verdict first, nothing from elsewhere, no bare number, real films only where they may be."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from markupsafe import Markup
+
+from tests.evaluation.probes import Broken, Fixed, PixelLinkage, few, figure, passing
+from updp.evaluation import charts
+from updp.evaluation.evaluate import evaluate
+from updp.evaluation.report import BadFrontier, curve_points, points, read_frontier, thinned
+from updp.measurement import Measurement
+
+POINT = {
+    "method": "dp-pix",
+    "strength": 0.5,
+    "linkage": {"value": 0.7, "low": 0.6, "high": 0.8, "n": 40},
+    "utility": {"value": 0.8, "low": 0.7, "high": 0.9, "n": 40},
+}
+
+
+def written(made, key, probes, tmp_path, **options):
+    hospital, outcome = made
+    result = evaluate(outcome.folder, hospital.root, key=key, probes=probes, out=tmp_path / "copy", **options)
+    return result, result.report.read_text("utf-8")
+
+
+def test_the_verdict_comes_before_everything_else(made, key, tmp_path):
+    _, page = written(made, key, passing(), tmp_path)
+    heads = re.findall(r"<h2>(.*?)</h2>", page)
+    assert page.index("Passed the gate") < page.index("What holds") < page.index(heads[0])
+    assert heads[:5] == [
+        "Privacy and usefulness",
+        "What was measured",
+        "Finding by finding",
+        "Before and after",
+        "What was not measured, and why",
+    ]
+
+
+def test_a_privacy_officer_reads_what_does_not_hold_in_words(made, key, tmp_path):
+    _, page = written(made, key, [PixelLinkage(), *passing()[1:-1], few("utility")], tmp_path)
+    assert "can link released films to their patients&#39; real films" in page
+    assert "could not be answered; without an answer nothing may leave" in page
+    assert page.index("What does not hold") < page.index("What holds")
+
+
+def test_nothing_is_fetched_from_elsewhere(made, key, tmp_path):
+    _, page = written(made, key, [PixelLinkage(), *passing()[1:]], tmp_path)
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", page)
+    assert not re.search(r"url\(|@import|<script|<link", page)
+    assert "http" not in re.sub(r"data:[^\"]*", "", page)
+
+
+def test_every_figure_in_the_tables_has_its_interval(made, key, tmp_path):
+    result, page = written(made, key, [PixelLinkage(), *passing()[1:]], tmp_path)
+    for m in result.measurements:
+        assert f"{m.value:.3f}" in page
+        assert f"[{m.low:.3f}, {m.high:.3f}]" in page
+
+
+def test_curves_and_findings_are_drawn_where_measurements_carry_them(made, key, tmp_path):
+    _, page = written(made, key, [PixelLinkage(), *passing()[1:]], tmp_path)
+    for title in ("Same patient or not", "Attackers with more to learn from", "train released, test real"):
+        assert title in page
+    assert "Finding the patient among many" not in page
+    assert "Pleural Thickening" in page
+
+
+def test_what_was_not_measured_is_listed_with_its_reason(made, key, tmp_path):
+    probes = [*passing()[:-1], Broken("utility", "broken"), few("attributes")]
+    _, page = written(made, key, probes, tmp_path, quick=True)
+    tail = page[page.index("What was not measured, and why") :]
+    assert "it failed (RuntimeError)" in tail
+    assert "too few patients: 3, at least 10 needed" in tail
+    assert "pairs of different patients: 10 instead of 100" in tail
+    assert "This was a quick evaluation" in page
+
+
+def test_words_of_a_measurement_are_escaped(made, key, tmp_path):
+    odd = Fixed("linkage", [figure("strongest linkage", 0.5, 0.5, 0.5), figure("<script>x</script>", 0.5, 0.4, 0.6)])
+    _, page = written(made, key, [odd, *passing()[1:]], tmp_path)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_points_of_a_frontier_stand_beside_the_release(made, key, tmp_path):
+    (tmp_path / "frontier.json").write_text(json.dumps({"points": [POINT]}))
+    found = read_frontier(tmp_path / "frontier.json")
+    result, page = written(made, key, passing(), tmp_path, frontier=found)
+    assert "dp-pix 0.5" in page
+    assert "this release: keep" in page
+    assert result.facts["frontier"] == [POINT]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"points": [{"method": "x"}]}', '{"points": [{"method": 1}]}'])
+def test_a_file_that_is_no_frontier_is_refused(tmp_path, text):
+    (tmp_path / "f.json").write_text(text)
+    with pytest.raises(BadFrontier, match="not a frontier"):
+        read_frontier(tmp_path / "f.json")
+    with pytest.raises(BadFrontier, match="no such file"):
+        read_frontier(tmp_path / "none.json")
+
+
+def test_a_picture_holds_every_point_and_its_intervals():
+    svg = charts.plane(
+        points([POINT, POINT | {"strength": None, "method": "keep"}], POINT | {"method": "me"}), 0.6, 0.85
+    )
+    assert isinstance(svg, Markup)
+    for label in ("dp-pix 0.5", ">keep<", "this release: me 0.5", "allowed by the policy"):
+        assert label in svg
+    assert charts.standalone(svg).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+
+
+def test_values_outside_the_frame_are_drawn_at_its_edge():
+    wild = points([POINT | {"utility": {"value": 3.0, "low": -1.0, "high": 9.0, "n": 4}}])
+    numbers = [float(n) for n in re.findall(r'[xy]="(-?[\d.]+)"', charts.plane(wild, 0.6, 0.85))]
+    assert all(-20 <= n <= 600 for n in numbers)
+
+
+def test_curves_come_as_rows_or_columns_and_gaps_are_left_out():
+    rows = [[0.0, 0.1], [0.5, 0.6]]
+    assert curve_points(rows) == rows
+    assert curve_points({"x": [0.0, 0.5], "y": [0.1, 0.6]}) == rows
+    assert curve_points([[0.0, None], [1.0, float("nan")]]) == []
+    long = [[float(n), 0.0] for n in range(1000)]
+    assert thinned(long)[0] == long[0]
+    assert thinned(long)[-1] == long[-1]
+    assert len(thinned(long)) <= 120
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.5, 0.52), (10, 4000), (0.4, 0.4)])
+def test_ticks_are_round_and_inside(low, high):
+    ticks = charts._ticks(low, high)
+    assert 1 <= len(ticks) <= 8
+    assert all(low - 1e-9 <= t <= high + 1e-9 for t in ticks)
+
+
+def test_an_interval_is_drawn_for_one_patient_fewer_than_none():
+    m = Measurement("x", 1.0, 1.0, 1.0, 3, None, "higher")
+    assert "<svg" in charts.interval(m.value, m.low, m.high, None, None, (0.0, 1.0))
+    assert np.isfinite(charts._Frame(10, 10, 1.0, 1.0, 0.0, 0.0).x(1.0))
