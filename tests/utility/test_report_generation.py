@@ -113,8 +113,7 @@ def test_the_embedded_captioner_runs_through_and_is_deterministic(pack):
     shown = small.exhibit(patients=30, films=1)
     shown = shown.but(splits=np.where(np.arange(30) % 2 == 0, "train", "test"))
     runs = [
-        by_name(ReportGeneration().run(shown, pack, QUICK.but(draws=50), np.random.default_rng(0)))
-        for _ in range(2)
+        by_name(ReportGeneration().run(shown, pack, QUICK.but(draws=50), np.random.default_rng(0))) for _ in range(2)
     ]
     assert runs[0]["BLEU-1 (raw): transfer de-identified"].value > 0.3
     assert {n: m.to_json() for n, m in runs[0].items()} == {n: m.to_json() for n, m in runs[1].items()}

@@ -216,7 +216,9 @@ def _try(
         missing[regime] = "the judge's scores are not all finite"
         del scores[regime]
     # A finding that no training film has teaches a judge nothing, and would pull every mean to chance alike.
-    taught = teachable(small.labels[small.rows("train")])[counted] if REAL_REAL in scores else np.ones(len(counted), bool)
+    taught = (
+        teachable(small.labels[small.rows("train")])[counted] if REAL_REAL in scores else np.ones(len(counted), bool)
+    )
     counted = counted[taught] if taught.any() else counted
     trial = Trial(
         scored.labels[:, counted],
@@ -385,7 +387,9 @@ def _gaps(trial: Trial, scored: Exhibit) -> list[Measurement]:
         elif any(regime not in trial.scores for regime in judges.values()):
             why = "no judge could be trained"
         if why:
-            out += [_missing(name, why, 0, trial.seed, better="closer to chance", chance=0.0) for name in names.values()]
+            out += [
+                _missing(name, why, 0, trial.seed, better="closer to chance", chance=0.0) for name in names.values()
+            ]
             continue
         rows = inside | outside
         member = inside[rows]

@@ -73,9 +73,7 @@ class Images:
             missing.append(Measurement.missing(f"LPIPS-{self.net}", "its weights were not given", seed=seed))
         return [*found, *missing]
 
-    def _sets(
-        self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None
-    ) -> list[Measurement]:
+    def _sets(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
         from updp.utility.encoding import encode
 
         names = [f"FD-{FEATURES}", *(f"{n} [{FEATURES}, k=5]" for n in ("precision", "recall", "density", "coverage"))]
@@ -140,7 +138,11 @@ class ImageText:
 
 def _evenly(count: int, most: int) -> NDArray[np.intp]:
     """At most so many rows, evenly spread."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)) if count else np.empty(0, np.intp)
+    return (
+        np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+        if count
+        else np.empty(0, np.intp)
+    )
 
 
 def _unit(values: NDArray[Any]) -> NDArray[Any]:

@@ -132,9 +132,7 @@ def train_judge(
                 drawn, orders[i] = orders[i][:count], orders[i][count:]
                 xs.append(maps[i][drawn])
                 ys.append(labels[i][drawn])
-            loss = masked_bce(
-                head(torch.from_numpy(np.concatenate(xs)).float()), torch.from_numpy(np.concatenate(ys))
-            )
+            loss = masked_bce(head(torch.from_numpy(np.concatenate(xs)).float()), torch.from_numpy(np.concatenate(ys)))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()

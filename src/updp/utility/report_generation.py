@@ -135,9 +135,7 @@ class ReportGeneration:
             except MissingRequirement as error:
                 return about([Measurement.missing(n, str(error), n=patients, seed=seed) for n in names])
             plans = regimes(exhibit, train, effort.shares, 0, effort.quick)
-            return compare(
-                exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick
-            )
+            return compare(exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick)
 
 
 def captioners(
@@ -194,9 +192,7 @@ def compare(
         written[plan.label] = [text for one in texts for text in one]
         detail = {"regime": plan.name, "local_share": plan.share, "training_films": films, "seeds": effort.seeds}
         options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail}
-        found = text_measures(
-            truth, written[plan.label], everyone, normaliser=normaliser, java=java, **options
-        )
+        found = text_measures(truth, written[plan.label], everyone, normaliser=normaliser, java=java, **options)
         f1 = findings_f1(truth, written[plan.label], everyone, seed=seed, draws=effort.draws)
         alone = [_summary(references, one) for one in texts]
         same = len(set(written[plan.label])) / len(written[plan.label])
@@ -244,7 +240,12 @@ def _f1(counts: ArrayLike, weights: ArrayLike | None = None) -> Any:
     return ratio(2 * rows[:, 0], rows[:, 1] + rows[:, 2], weights)
 
 
-_STATISTICS: dict[str, Callable[..., Any]] = {"BLEU-1": _bleu(1), "BLEU-4": _bleu(4), "ROUGE-L COCO": mean, "findings_f1": _f1}
+_STATISTICS: dict[str, Callable[..., Any]] = {
+    "BLEU-1": _bleu(1),
+    "BLEU-4": _bleu(4),
+    "ROUGE-L COCO": mean,
+    "findings_f1": _f1,
+}
 
 
 def _against(
@@ -275,7 +276,9 @@ def _against(
             width: int = width,
         ) -> Any:
             table = np.asarray(rows)
-            first, second = (statistic(np.squeeze(t) if width == 1 else t, weights=weights) for t in np.split(table, 2, 1))
+            first, second = (
+                statistic(np.squeeze(t) if width == 1 else t, weights=weights) for t in np.split(table, 2, 1)
+            )
             with np.errstate(invalid="ignore", divide="ignore"):
                 return np.subtract(first, second) if how == "minus" else np.divide(first, second)
 
