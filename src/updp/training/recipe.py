@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from updp.models.autoencoder import Autoencoder
@@ -31,7 +32,7 @@ from updp.training.corpus import Corpus, prepare_corpus
 from updp.training.generator import GeneratorStage
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, run_stage
-from updp.training.vlm import VlmStage, VlmTextStage
+from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 from updp.training.vocabulary import train_tokenizer
 
 STAGES = ("autoencoder", "vlm", "generator", "identity", "classifier")
@@ -87,7 +88,10 @@ class Recipe:
             self.config.looks,
         )
         vlm: VisionLanguage = self._run(stage, first, stop_after).vlm
-        tuned: VisionLanguage = self._run(VlmTextStage(self.corpus, second, vlm, self.directory), second, stop_after)
+        texts = VlmTextStage(self.corpus, second, vlm, self.directory)
+        tuned: VisionLanguage = self._run(texts, second, stop_after)
+        fitted = fit_heads(tuned, self.corpus, texts.looks[0], np.random.default_rng(self.config.seed))
+        self.say("vlm heads: " + "  ".join(f"{name} {value:.4g}" for name, value in fitted.items()))
         return tuned
 
     def generator(self, autoencoder: Autoencoder, vlm: VisionLanguage, stop_after: float | None = None) -> UNet:

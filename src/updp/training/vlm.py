@@ -2,7 +2,9 @@
 
 `vlm`: the image tower from ImageNet, the text tower from nothing, contrastive on small batches with the findings as a
 second task (a batch of 32 alone teaches an image tower little). `vlm-text`: image features fixed and cached, large
-batches, so that reports are told apart from hundreds of others.
+batches, so that reports are told apart from hundreds of others, and the words of a text can be read from its states.
+Then the two heads are fitted in closed form: contrastive training leaves a space of few dimensions, in which reports
+that differ in rare findings look alike.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.models.backbone import FEATURES, pooled
-from updp.models.vlm import VisionLanguage
+from updp.models.vlm import VisionLanguage, sentence
 from updp.study import FINDINGS
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
@@ -27,6 +29,15 @@ from updp.training.figures import mean_auc, recall_at
 from updp.training.looks import Looks
 from updp.training.loop import StageConfig
 from updp.training.prompts import describe, phrases
+
+#: Weight of reading a text's words from its states, beside telling texts apart.
+WORDS = 0.2
+
+
+def missing_words(states: Tensor, table: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+    """How far the words of texts are from being read off their sentence vectors: cross-entropy over the vocabulary."""
+    chance = (states @ table.T).log_softmax(-1)
+    return -(chance.gather(1, ids) * mask).sum() / mask.sum()
 
 
 def masked_bce(logits: Tensor, labels: Tensor) -> Tensor:
@@ -165,18 +176,90 @@ class VlmTextStage:
         texts, same = draw_texts(self.corpus, self.rows[places], rng)
         # Composed texts are short and reports long: embedded in turn, neither pays for the other's padding.
         order = np.argsort([len(text) for text in texts])
-        parts = []
+        parts, said = [], []
         for part in np.array_split(order, 4):
-            ids, mask = vlm.tokenize([texts[i] for i in part])
-            parts.append(vlm.embed_tokens(functional.dropout(vlm.text.tokens(ids.to(device)), 0.1), mask.to(device)))
+            ids, mask = (t.to(device) for t in vlm.tokenize([texts[i] for i in part]))
+            pooled_states = sentence(vlm.token_states(functional.dropout(vlm.text.tokens(ids), 0.1), mask), mask)
+            parts.append(functional.normalize(vlm.text_head(pooled_states), dim=-1))
+            said.append(missing_words(pooled_states, vlm.token_table, ids, mask))
         text = torch.cat(parts)[torch.from_numpy(np.argsort(order)).to(device)]
-        return contrastive(vlm.embed_features(features), text, vlm.logit_scale, same.to(device))
+        found = contrastive(vlm.embed_features(features), text, vlm.logit_scale, same.to(device))
+        return found + WORDS * torch.stack(said).mean()
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
         vlm = _unwrap(module)
         rows = self.corpus.rows("val")
         return vlm_figures(vlm, self.corpus, rows, film_features(vlm, self.corpus, rows))
+
+
+#: Ridges tried by `fit_heads`, in units of the features' variance.
+RIDGES = (3.0, 10.0, 30.0, 100.0, 300.0)
+
+
+@torch.no_grad()
+def fit_heads(
+    vlm: VisionLanguage, corpus: Corpus, looks: Tensor, rng: np.random.Generator, draws: int = 2
+) -> dict[str, float]:
+    """Set both heads in closed form: sentence vectors whitened, and films regressed onto them.
+
+    `looks` are the image tower's features of the training films. The ridge is chosen on validation patients.
+    """
+    rows = corpus.rows("train")
+    space = vlm.text_head.out_features
+    features = functional.layer_norm(looks, (FEATURES,)).double()
+    pooled_texts = []
+    for _ in range(draws):
+        texts, _ = draw_texts(corpus, rows, rng)
+        pooled_texts.append(
+            torch.cat([sentence(*vlm.text_states(texts[i : i + 64])) for i in range(0, len(texts), 64)])
+        )
+    states = torch.stack(pooled_texts).double()
+    mean = states.mean((0, 1))
+    _, values, vectors = torch.linalg.svd((states - mean).flatten(0, 1), full_matrices=False)
+    spread = values / (draws * len(rows)) ** 0.5
+    # Directions in which texts hardly differ are not blown up to noise.
+    whiten = (vectors.T / (spread + 0.01 * spread[0] + 1e-3))[:, :space]
+    targets = (states.mean(0) - mean) @ whiten
+    centre, scale = features.mean(0), features.std(0).clamp_min(1e-2)
+    seen = (features - centre) / scale
+
+    gram, cross = seen.T @ seen, seen.T @ targets
+
+    def solve(ridge: float) -> Tensor:
+        damped = gram + ridge * len(seen) * torch.eye(len(gram), dtype=gram.dtype)
+        solved: Tensor = torch.linalg.solve(damped, cross)
+        return solved
+
+    ridge, found = RIDGES[len(RIDGES) // 2], float("nan")
+    told = np.array([row for row in corpus.rows("val") if corpus.sentences[row]], np.int64)
+    if len(told):
+        # Not on training patients: the image tower has seen their films, and would want no ridge at all.
+        texts = [" ".join(corpus.sentences[row]) for row in told]
+        wanted = (sentence(*vlm.text_states(texts)).double() - mean) @ whiten
+        shown = (functional.layer_norm(film_features(vlm, corpus, told), (FEATURES,)).double() - centre) / scale
+        recalls = {r: _found(wanted, shown @ solve(r)) for r in RIDGES}
+        ridge = max(recalls, key=lambda r: recalls[r])
+        found = recalls[ridge]
+    weight = solve(ridge)
+    head: Any = vlm.image_head
+    head[0].weight.fill_(1)
+    head[0].bias.zero_()
+    head[1].weight.zero_()
+    head[1].bias.zero_()
+    used = weight.shape[1]
+    head[1].weight[:used] = (weight / scale[:, None]).T.float()
+    head[1].bias[:used] = (-(centre / scale) @ weight).float()
+    vlm.text_head.weight.zero_()
+    vlm.text_head.bias.zero_()
+    vlm.text_head.weight[:used] = whiten.T.float()
+    vlm.text_head.bias[:used] = (-mean @ whiten).float()
+    return {"ridge": ridge, "recall@10": found}
+
+
+def _found(texts: Tensor, films: Tensor) -> float:
+    near = functional.normalize(texts, dim=1) @ functional.normalize(films, dim=1).T
+    return recall_at(near.numpy(), 10)
 
 
 def _unwrap(module: nn.Module) -> Any:
