@@ -323,6 +323,23 @@ def train_judge(
     typer.echo(f"judge written to {out}")
 
 
+@train_app.command("method")
+def train_method(
+    name: Annotated[str, typer.Argument(help="privdiff, prichexy, privacy-net or dcm.")],
+    data: Annotated[list[Path], typer.Option(help="A source of films; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="The pack of method weights to write to, or to add to.")],
+    pack: Annotated[str, typer.Option(help="The model pack to learn with: a name or a folder.")] = "cxr256",
+    run: Annotated[Path | None, typer.Option(help="Where checkpoints live; default: OUT.run")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of the recipe's.")] = None,
+) -> None:
+    """Train a method that learns; run again to resume from its checkpoint."""
+    from updp.training.methods import train_method as train
+
+    settings = {} if steps is None else {"steps": steps}
+    train(name, data, out, pack=pack, run=run, settings=settings, say=typer.echo)
+    typer.echo(f"weights of {name} written to {out}; use them with --pack {pack} and option weights = {str(out)!r}")
+
+
 @bench_app.command("pack")
 def bench_pack(
     data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
@@ -352,6 +369,40 @@ def bench_ablation(
     from updp.bench.ablation import bench_ablation as measure
 
     measure(data, out, pack=pack, judge=judge, films=films, say=typer.echo)
+
+
+@bench_app.command("methods")
+def bench_methods(
+    data: Annotated[Path, typer.Option(help="A source of real films.")],
+    methods: Annotated[str, typer.Option(help="Methods, as keep,dp-pix,updp:search=report.")] = "keep,dp-pix,updp",
+    strengths: Annotated[str | None, typer.Option(help="Strengths of each, as 0.2,0.5; default: its own.")] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
+    tables: Annotated[str, typer.Option(help="identity, privdiff, reports (needs a source with reports).")] = (
+        "identity,privdiff"
+    ),
+    out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
+    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Every method on the same real patients, beside the published figures."""
+    from updp.bench.methods import bench_methods as measure
+
+    measure(
+        data,
+        out.absolute(),
+        methods=methods.split(","),
+        strengths=_numbers(strengths),
+        films=films,
+        tables=tables.split(","),
+        pack=pack,
+        quick=quick,
+        seed=seed,
+        layout=layout,
+        say=typer.echo,
+    )
+    typer.echo(f"tables: {out / 'methods.md'}")
 
 
 @key_app.command("new")
