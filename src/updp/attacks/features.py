@@ -1,0 +1,217 @@
+"""What an adversary sees in films: maps of the identity network, other networks of the pack, plain pixels.
+
+Extracted once for a set of films and kept by content, then reduced to a few hundred principal components, so that
+every attacker after that works in seconds. Released and real films are standardised apart: a method that shifts every
+film alike (blur, another scanner) has hidden nothing.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.attacks.base import Budget, Cache
+from updp.attacks.cache import key_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from updp.evaluation.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+Side = Literal["real", "released"]
+Floats = NDArray[np.float32]
+Sides = dict[Side, Floats]
+
+_BATCH = 32
+#: Principal components kept of each way of looking.
+_COMPONENTS = {"identity": 288, "vlm": 96, "classifier": 96, "pixels": 96}
+#: Films the components are found on, half of each side; the metrics on top of them learn from all.
+_FITTED = 1000
+_PIXELS = 32
+
+
+def weights_digest(pack: Pack, role: str) -> str:
+    """What a role's output depends on: the hash of its weights as the pack states it."""
+    entry = pack.info.get("roles", {}).get(role, {})
+    stated = pack.info.get("sha256", {}).get(entry.get("file", ""), "")
+    return f"{pack.name}/{role}/{stated or sorted(map(str, entry.items()))}"
+
+
+def as_tensor(films: NDArray[np.uint8]) -> Tensor:
+    """Films as the roles want them: float32 N×1×S×S in [0, 1]."""
+    import torch
+
+    return torch.from_numpy(np.array(films, dtype=np.float32))[:, None] / 255
+
+
+def finite(values: NDArray[Any], what: str) -> NDArray[Any]:
+    """The values, or an error: a broken network must not count as a harmless release."""
+    if not np.isfinite(values).all():
+        raise ValueError(f"{what}: {int((~np.isfinite(values)).sum())} of {values.size} values are NaN or infinite")
+    return values
+
+
+class Look:
+    """An exhibit as its attackers see it. Everything is computed when first asked for, and cached by content."""
+
+    def __init__(self, exhibit: Exhibit, pack: Pack, budget: Budget, cache: Cache) -> None:
+        self.exhibit, self.pack, self.budget, self.cache = exhibit, pack, budget, cache
+        self.memory: dict[Any, Any] = {}
+
+    def films(self, side: Side) -> NDArray[np.uint8]:
+        return self.exhibit.real if side == "real" else self.exhibit.released
+
+    @cached_property
+    def digests(self) -> dict[Side, str]:
+        """By content alone: an untouched release costs no second extraction."""
+        return {"real": key_of(self.exhibit.real), "released": key_of(self.exhibit.released)}
+
+    @cached_property
+    def key(self) -> str:
+        """Everything a trained attacker depends on but its own settings."""
+        people = key_of(self.exhibit.patients, self.exhibit.splits)
+        networks = [weights_digest(self.pack, r) for r in ("identity", *self.budget.networks)]
+        return key_of(self.digests["real"], self.digests["released"], people, networks)
+
+    def kept(self, key: str, make: Any) -> dict[str, NDArray[Any]]:
+        """The arrays under this key, made and kept if there are none."""
+        found = self.cache.get(key)
+        if found is None:
+            found = make()
+            self.cache.put(key, found)
+        return dict(found)
+
+    def looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
+        """What one network makes of the films of one side."""
+        key = key_of("looked", role, self.digests[side], weights_digest(self.pack, role))
+        return self.kept(key, lambda: extract(self.pack, role, self.films(side)))
+
+    def embedded(self, side: Side) -> Floats:
+        """Unit vectors of the frozen identity network."""
+        return self.looked(side, "identity")["embedded"].astype(np.float32)
+
+    def blocks(self, side: Side) -> dict[str, Floats]:
+        """Everything seen, one block of columns a way of looking."""
+        maps = self.looked(side, "identity")
+        blocks = {"identity": maps["features"].astype(np.float32)}
+        for role in self.budget.networks:
+            blocks[role] = self.looked(side, role)["features"].astype(np.float32)
+        blocks["pixels"] = pixels(self.films(side))
+        return blocks
+
+    @cached_property
+    def codes(self) -> Sides:
+        """Principal components of all blocks, learned on the training films of both sides."""
+
+        def make() -> dict[str, NDArray[Any]]:
+            both = {side: self.blocks(side) for side in ("real", "released")}
+            train = self.exhibit.rows("train")
+            parts: dict[str, list[Floats]] = {"real": [], "released": []}
+            for name in both["real"]:
+                two = components(both["real"][name], both["released"][name], train, _COMPONENTS.get(name, 96))
+                for side, part in zip(("real", "released"), two, strict=True):
+                    parts[side].append(part)
+            return {side: finite(np.concatenate(p, 1), "codes").astype(np.float32) for side, p in parts.items()}
+
+        found = self.kept(key_of("codes", self.key), make)
+        return {"real": found["real"], "released": found["released"]}
+
+
+def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+    """One pass of one network over films, in half precision where it is only looked at again."""
+    import torch
+
+    parts: dict[str, list[NDArray[Any]]] = {}
+    with torch.no_grad():
+        for start in range(0, len(films), _BATCH):
+            seen = _look(pack, role, as_tensor(films[start : start + _BATCH]))
+            for name, value in seen.items():
+                half = value.half() if name != "embedded" else value.float()
+                parts.setdefault(name, []).append(finite(half.cpu().numpy(), f"{role} {name}"))
+    if not parts:
+        raise ValueError("no films to look at")
+    return {name: np.concatenate(part) for name, part in parts.items()}
+
+
+def _look(pack: Pack, role: str, images: Tensor) -> dict[str, Tensor]:
+    if role == "identity":
+        from updp.attacks.siamese import START, Upper
+
+        network: Any = pack.identity
+        if not hasattr(network, "backbone"):  # a network of another kind gives its vectors and nothing else
+            vectors = network.embed(images)
+            return {"features": vectors, "embedded": vectors}
+        from torch.nn.functional import interpolate
+
+        size = network.size
+        seen = images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
+        maps = network.backbone.maps_at(seen, (START,))[0]
+        upper = Upper(network)
+        features = upper.features(maps)
+        return {"maps": maps, "features": features, "embedded": upper.embed(features)}
+    if role == "vlm":
+        tower = getattr(pack.vlm, "image", None)
+        return {"features": tower(images) if tower is not None else pack.vlm.embed_images(images)}
+    if role == "classifier":
+        classifier: Any = pack.classifier
+        inner = hasattr(classifier, "features")
+        return {"features": classifier.features(images) if inner else classifier.probabilities(images)}
+    raise ValueError(f"no attacker looks through {role!r}")
+
+
+def pixels(films: NDArray[np.uint8]) -> Floats:
+    """Small films, each with mean 0 and length 1: what a thumbnail gives away."""
+    from torch.nn.functional import adaptive_avg_pool2d
+
+    parts = [
+        adaptive_avg_pool2d(as_tensor(films[i : i + 256]), _PIXELS).flatten(1).numpy()
+        for i in range(0, len(films), 256)
+    ]
+    small = np.concatenate(parts)
+    small = small - small.mean(1, keepdims=True)
+    return unit(small)
+
+
+def unit(x: NDArray[Any]) -> Floats:
+    """Rows of length 1; a row of nothing stays nothing."""
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    out: Floats = (x / np.maximum(length, 1e-8)).astype(np.float32)
+    return out
+
+
+def components(real: Floats, released: Floats, train: NDArray[Any], count: int) -> tuple[Floats, Floats]:
+    """Whitened principal components of both sides, each standardised by its own training films."""
+    rng = np.random.default_rng(0)
+    some = train if len(train) <= _FITTED // 2 else np.sort(rng.choice(train, _FITTED // 2, replace=False))
+    sides = []
+    for x in (real, released):
+        spread = x[some].std(0)
+        # A column that hardly varies would be blown up to noise.
+        floor = max(1e-6, 0.05 * float(np.median(spread)))
+        sides.append((x - x[some].mean(0)) / np.maximum(spread, floor))
+    fitted = np.concatenate([s[some] for s in sides])
+    count = max(1, min(count, fitted.shape[1], len(fitted) // 2 - 1))
+    basis = leading_directions(fitted, count)
+    scale = np.sqrt(np.mean(np.square(fitted @ basis), axis=0))
+    basis = basis / np.maximum(scale, 1e-3 * max(float(scale.max()), 1e-6))
+    return sides[0] @ basis, sides[1] @ basis
+
+
+def leading_directions(x: Floats, count: int) -> Floats:
+    """The first principal directions, through the smaller of the two matrices of products."""
+    import torch
+
+    films = torch.from_numpy(np.ascontiguousarray(x))
+    wide = films.shape[1] > films.shape[0]
+    products = films @ films.T if wide else films.T @ films
+    values, vectors = torch.linalg.eigh(products.double())
+    vectors = vectors[:, -count:].flip(1).float()
+    if wide:
+        lengths = values[-count:].flip(0).clamp_min(1e-12).sqrt().float()
+        vectors = films.T @ (vectors / lengths)
+    out: Floats = vectors.numpy()
+    return out

@@ -1,0 +1,217 @@
+"""Reconstruction (A4): learn from the training patients how released films become real ones, then attack the result.
+
+A linear filter over latents of the pack's autoencoder, by ridge regression over a cell and its neighbours, with a mean
+of its own for every place. What it rebuilds of unseen patients is decoded and shown to the frozen identity network.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.attacks.adversary import Linker
+from updp.attacks.base import (
+    SCORED,
+    Budget,
+    Cache,
+    absent,
+    balanced_pairs,
+    by_patient,
+    limited,
+    own_pairs,
+    too_few,
+    within,
+)
+from updp.attacks.cache import Layered, MemoryCache, key_of
+from updp.attacks.features import Floats, Look, as_tensor, finite, weights_digest
+from updp.measurement import FEWEST_PATIENTS, Measurement, measure, ratio
+
+if TYPE_CHECKING:
+    from updp.evaluation.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+QUESTION = "linkage"
+_STRENGTHS = (1e-3, 1e-2, 1e-1)
+#: Cells the filter is fitted on at most.
+_CELLS = 120_000
+
+
+class Unrebuildable(ValueError):
+    """Nothing can be rebuilt here; the message says why."""
+
+
+def latents(look: Look, side: str, rows: NDArray[np.intp]) -> Floats:
+    """The autoencoder's latents of these films, N×C×H×W."""
+    films = look.films(side)[rows]  # type: ignore[arg-type]
+    key = key_of("latents", films, weights_digest(look.pack, "autoencoder"))
+
+    def make() -> dict[str, NDArray[Any]]:
+        import torch
+
+        with torch.no_grad():
+            parts = [
+                look.pack.autoencoder.encode(as_tensor(films[i : i + 32])).half() for i in range(0, len(films), 32)
+            ]
+        return {"latents": finite(torch.cat(parts).numpy(), "latents")}
+
+    found: Floats = look.kept(key, make)["latents"].astype(np.float32)
+    return found
+
+
+def around(z: Floats) -> Floats:
+    """Every cell with its eight neighbours: N·H·W × 9·C."""
+    n, channels, height, width = z.shape
+    padded = np.pad(z, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
+    moved = [padded[:, :, i : i + height, j : j + width] for i in range(3) for j in range(3)]
+    out: Floats = np.stack(moved, 1).reshape(n, 9 * channels, height * width).transpose(0, 2, 1)
+    return np.ascontiguousarray(out).reshape(n * height * width, 9 * channels)
+
+
+class Filter:
+    """The ridge filter from released to real latents."""
+
+    def __init__(self, released: Floats, real: Floats, strength: float) -> None:
+        self.from_mean, self.to_mean = released.mean(0), real.mean(0)
+        count = len(released)
+        cells = released.shape[2] * released.shape[3]
+        step = max(1, count * cells // _CELLS)
+        x = around((released - self.from_mean)[::step]).astype(np.float64)
+        y = (real - self.to_mean)[::step].transpose(0, 2, 3, 1).reshape(len(x), -1).astype(np.float64)
+        gram = x.T @ x / len(x)
+        floor = strength * max(float(np.trace(gram)) / len(gram), 1e-9)
+        self.weights = np.linalg.solve(gram + floor * np.eye(len(gram)), x.T @ y / len(x)).astype(np.float32)
+
+    def __call__(self, released: Floats) -> Floats:
+        n, _, height, width = released.shape
+        y = around(released - self.from_mean) @ self.weights
+        out: Floats = y.reshape(n, height, width, -1).transpose(0, 3, 1, 2) + self.to_mean
+        return out
+
+
+class Rebuilt(NamedTuple):
+    """Films that were rebuilt: the frozen identity network on them, and how near they came."""
+
+    linker: Linker
+    rows: NDArray[np.intp]
+    error: NDArray[np.float64]  # of each, mean square in latents
+    spread: NDArray[np.float64]  # of the real film around the mean film, the same way
+
+
+def rebuilt_films(look: Look) -> Rebuilt:
+    """Learn to rebuild on the training patients, rebuild films of the scored ones, and look at them."""
+    key = key_of("rebuilt", look.key, weights_digest(look.pack, "autoencoder"), look.budget.rebuilt)
+    found = look.cache.get(key)
+    if found is None:
+        import torch
+
+        rows, made, true, middle = _rebuild(look)
+        vectors = np.zeros_like(look.embedded("real"))
+        with torch.no_grad():
+            for i in range(0, len(rows), 32):
+                films = look.pack.autoencoder.decode(torch.from_numpy(made[i : i + 32]))
+                vectors[rows[i : i + 32]] = finite(look.pack.identity.embed(films).numpy(), "rebuilt films")
+        found = {
+            "left": vectors,
+            "rows": rows,
+            "error": np.square(made - true).mean((1, 2, 3), dtype=np.float64),
+            "spread": np.square(true - middle).mean((1, 2, 3), dtype=np.float64),
+        }
+        look.cache.put(key, found)
+    linker = Linker(found["left"], look.embedded("real"), ("frozen on rebuilt films",))
+    return Rebuilt(linker, found["rows"], found["error"], found["spread"])
+
+
+def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
+    """Rows of scored films, their rebuilt latents, their true ones, and the mean of the training films."""
+    exhibit, budget = look.exhibit, look.budget
+    if budget.rebuilt <= 0:
+        raise Unrebuildable("left out by the budget")
+    train, scored = exhibit.rows("train"), exhibit.rows(*SCORED)
+    people = by_patient(exhibit.patients, train)
+    if len(people) < FEWEST_PATIENTS:
+        raise Unrebuildable(too_few(len(people), "training patients"))
+    rng = np.random.default_rng(11)
+    order = rng.permutation(len(people))
+    # A few hundred films fill the filter; the rest would only cost time.
+    train = np.sort(np.concatenate([people[i] for i in order])[: 2 * budget.rebuilt])
+    names = np.unique(exhibit.patients[train])
+    held = np.isin(exhibit.patients[train], names[rng.permutation(len(names))[: max(1, len(names) // 5)]])
+    before, after = latents(look, "released", train), latents(look, "real", train)
+    errors = [0.0]
+    if held.any() and not held.all():
+        errors = [
+            float(np.mean((Filter(before[~held], after[~held], s)(before[held]) - after[held]) ** 2))
+            for s in _STRENGTHS
+        ]
+    best = Filter(before, after, _STRENGTHS[int(np.argmin(errors))])
+    # Films of patients with several come first: only they can be compared with another film.
+    films = sorted(by_patient(exhibit.patients, scored), key=lambda own: len(own) < 2)
+    rows = np.sort(np.concatenate(films)[: budget.rebuilt])
+    return rows, best(latents(look, "released", rows)), latents(look, "real", rows), after.mean(0)
+
+
+class Reconstruction:
+    name = "reconstruction"
+    question = QUESTION
+
+    def __init__(self, shelf: MemoryCache | None = None) -> None:
+        self.shelf = shelf if shelf is not None else MemoryCache()
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        from updp.attacks.verification import Contest, scored
+
+        exhibit = within(exhibit, budget.films)
+        seed = int(rng.integers(2**31))
+        names = ("verification AUC A4 reconstruction", "verification AUC A4 own film", "reconstruction explained")
+        people = by_patient(exhibit.patients, exhibit.rows(*SCORED))
+        if len(people) < FEWEST_PATIENTS:
+            reason = too_few(len(people), "patients outside the train split")
+            return absent(names, reason, question=QUESTION, attacker="A4 reconstruction", needed=FEWEST_PATIENTS)
+        with limited(budget.threads):
+            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            try:
+                rebuilt = rebuilt_films(look)
+            except Unrebuildable as refused:
+                return absent(names, str(refused), question=QUESTION, attacker="A4 reconstruction")
+            linker, rows = rebuilt.linker, rebuilt.rows
+            patients, draws = exhibit.patients, np.random.default_rng(seed)
+            out: list[Measurement] = []
+            about = {"question": QUESTION, **linker.about()}
+            several = sum(len(films) > 1 for films in by_patient(patients, rows))
+            outer = balanced_pairs(patients, rows, draws, budget.per_patient, ordered=True)
+            own = own_pairs(patients, rows, draws, budget.per_patient)
+            if several < FEWEST_PATIENTS:
+                reason = too_few(several, "patients with two rebuilt films")
+                out += absent(names[:1], reason, question=QUESTION, attacker="A4 reconstruction", chance=0.5)
+            else:
+                contest = Contest("A4 reconstruction", "A4 reconstruction", outer, linker.scores(outer), about)
+                out += scored(contest, patients, budget.draws, seed)
+            contest = Contest("A4 own film", "A4 reconstruction, own film", own, linker.scores(own), about)
+            out += scored(contest, patients, budget.draws, seed)
+            # How much of what makes a film differ from the mean film comes back; the mean film itself scores 0.
+            error, spread = rebuilt.error, rebuilt.spread
+            out.append(
+                measure(
+                    "reconstruction explained",
+                    ratio,
+                    patients[rows],
+                    spread - error,
+                    spread,
+                    chance=0.0,
+                    better="lower",
+                    seed=seed,
+                    attacker="A4 reconstruction",
+                    draws=budget.draws,
+                    detail={"question": QUESTION, "space": "latents of the autoencoder"},
+                )
+            )
+            return out
