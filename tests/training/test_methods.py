@@ -5,6 +5,7 @@ import tomllib
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tests.methods.tiny import tiny_pack
 from tests.training.miniature import SIZE, studies
@@ -119,6 +120,25 @@ def test_the_printed_loss_is_a_switch_of_the_recipe(pack, corpus, tmp_path):
     train("privdiff", pack, corpus, tmp_path / "out", model={"bank": 2, "spg": "literal"})
     with pytest.raises(TrainingError, match="guidance, literal"):
         train("privdiff", pack, corpus, tmp_path / "other", model={"spg": "both"})
+    with pytest.raises(TrainingError, match="listening, all"):
+        train("privdiff", pack, corpus, tmp_path / "other", model={"learn": "nothing"})
+
+
+def test_by_default_the_body_of_the_generator_stays_as_it_is(pack, corpus, tmp_path):
+    out = train("privdiff", pack, corpus, tmp_path / "out")
+    own, learned = load_file(pack / "generator.safetensors"), load_file(out / "privdiff.safetensors")
+    moved = {name for name, value in own.items() if not torch.equal(value, learned[f"unet.{name}"])}
+    assert moved
+    assert all(".across." in name or name.startswith("sentence.") for name in moved)
+
+
+def test_the_command_line_says_which_methods_learn(tmp_path):
+    from typer.testing import CliRunner
+
+    from updp.cli import app
+
+    result = CliRunner().invoke(app, ["train", "method", "blur", "--data", str(tmp_path), "--out", str(tmp_path / "o")])
+    assert isinstance(result.exception, UnknownRecipe)
 
 
 def test_a_method_that_does_not_learn_is_named(pack, corpus, tmp_path):

@@ -3,6 +3,9 @@
 ``spg = "guidance"`` (default): plain denoising, each film told one branch or a random set of attributes, so that every
 branch is a noise predictor of its own. ``spg = "literal"``: the printed loss, on the combination of three branches with
 one sensitive attribute a step. Suppression is on in every second step, so that one network can run with and without.
+
+``learn = "listening"`` (default) trains the tokens and the layers that hear them and leaves the body of the generator
+as it is: minutes suffice, and little training cannot spoil it. ``learn = "all"`` is for those who have hours.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from updp.training.loop import StageConfig, TrainingError
 from updp.training.methods.adversaries import judged, judged_rows
 from updp.training.prompts import phrases
 
-CONFIG = StageConfig(steps=2000, batch=16, rate=3e-4, warmup=30, average=0.995)
+CONFIG = StageConfig(steps=2000, batch=16, rate=1e-3, warmup=30, average=0.995)
 #: Share of films told each branch; the rest is told a random set.
 SHARES = {"none": 0.1, "diagnosis": 0.4, "identity": 0.15, "demographics": 0.15}
 
@@ -53,6 +56,9 @@ class PrivDiffStage:
         self.spg = model.pop("spg", "guidance")
         if self.spg not in ("guidance", "literal"):
             raise TrainingError("spg is one of guidance, literal")
+        self.learn = model.pop("learn", "listening")
+        if self.learn not in ("listening", "all"):
+            raise TrainingError("learn is one of listening, all")
         self.model = model
         start: Any = pack.generator
         if not isinstance(start, Generator):
@@ -79,7 +85,11 @@ class PrivDiffStage:
     def build(self) -> Denoiser:
         roles = self.pack.info["roles"]
         space = int(roles["identity"]["config"]["space"])
-        return Denoiser(roles["generator"]["config"], space, FINDINGS, **self.model)
+        made = Denoiser(roles["generator"]["config"], space, FINDINGS, **self.model)
+        if self.learn == "listening":
+            for name, parameter in made.unet.named_parameters():
+                parameter.requires_grad_(".across." in name or name.startswith("sentence."))
+        return made
 
     def trained(self, module: Denoiser) -> Denoiser:
         return module
