@@ -68,7 +68,10 @@ class _Frame:
         )
 
 
-def plane(points: Sequence[Point], max_linkage: float, min_utility: float) -> Markup:
+LINKAGE = "strongest attacker, max(AUC, 1−AUC)  (0.5: guessing)"
+
+
+def plane(points: Sequence[Point], max_linkage: float, min_utility: float, *, across: str = LINKAGE) -> Markup:
     """The privacy-utility picture: to the left nothing links, to the top nothing is lost; green is what may leave."""
     reach = [v for p in points for v in p.utility] + [1.0, min_utility]
     low = max(0.0, math.floor(10 * min(reach) - 0.2) / 10)
@@ -77,7 +80,7 @@ def plane(points: Sequence[Point], max_linkage: float, min_utility: float) -> Ma
         _rect(frame, 0.48, max_linkage, min_utility, frame.y1, GOOD),
         _axes(
             frame,
-            "strongest attacker, max(AUC, 1−AUC)  (0.5: guessing)",
+            across,
             "usefulness relative to real films",
             [0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
             _ticks(frame.y0, frame.y1),
@@ -193,6 +196,17 @@ def dumbbells(rows: Sequence[tuple[str, float, float]], left: str, right: str, s
         parts.append(_marker(frame.x(other), frame.y(y), b[0], b[1], 5))
     parts.append(_text(frame.x((span[0] + span[1]) / 2), frame.height - 8, "AUC", INK, 13, anchor="middle"))
     return _svg(frame, parts, f"Area under the curve of each finding, {left} and {right}")
+
+
+def beside(pictures: Sequence[Markup], label: str, width: int = 560, height: int = 400) -> Markup:
+    """Planes side by side as one picture."""
+    parts = [
+        Markup('<g transform="translate({} 0)">{}</g>').format(
+            i * width, Markup(str(p).partition(">")[2].removesuffix("</svg>"))
+        )
+        for i, p in enumerate(pictures)
+    ]
+    return _svg(_Frame(width * len(pictures), height, 0, 1, 0, 1), parts, label)
 
 
 def standalone(svg: Markup) -> str:

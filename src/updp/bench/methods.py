@@ -1,0 +1,371 @@
+"""`updp bench methods`: every method on the same real patients in one run, ours beside the published figures.
+
+The tables of two papers: UPDP's identity figures, Table 1 (report generation by regime) and Table 4 (prompt searches),
+PrivDiff-Net's Tables 1 and 3. Methods run through the Method protocol on a sample of a source; attackers learn on its
+training patients and are scored on the others. Each method and strength lands in one file, each evaluation in another,
+so a bench that was cut off goes on where it was. Published figures and what differs from them are data
+(``published.toml``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from updp.evaluation import charts
+from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, point_of, run_probes
+from updp.evaluation.load import private
+from updp.evaluation.report import points
+from updp.evaluation.sample import Sample, Setting, exhibit_of, made_once, settings, take_sample
+from updp.measurement import Measurement
+from updp.policy import GatePolicy
+from updp.release.files import write_bytes
+
+Say = Callable[[str], None]
+#: What a table needs: attacks, and measures of utility.
+TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "identity": (("identification",), ()),
+    "privdiff": (("verification", "attributes"), ("diagnosis", "images")),
+    "reports": ((), ("report generation",)),
+}
+#: Most of a sample teaches, since attackers and judges learn from it; the rest is scored.
+SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
+#: Columns of the tables: heading, measurement, whether it is printed in per cent.
+PRIVACY = (
+    ("naming the patient, as printed", "identification accuracy real→released as printed", True),
+    ("naming the patient, retrained", "identification accuracy retrained on released", True),
+    ("verification, frozen", "verification AUC A0 frozen", True),
+    ("strongest attacker", "strongest linkage", True),
+    ("age, retrained", "age accuracy retrained", True),
+    ("sex, retrained", "sex accuracy retrained", True),
+)
+UTILITY = (
+    ("frozen judge, AUC", "diagnosis AUC: pack judge, test released", True),
+    ("train released, test real, AUC", "diagnosis AUC: train released, test real", True),
+    ("relative to real", "diagnosis utility", False),
+    ("FD-classifier", "FD-classifier", False),
+    ("SSIM", "SSIM", False),
+)
+#: Columns of the report tables, as the paper orders them.
+TEXT = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L")
+
+
+class BadBench(ValueError):
+    """The bench cannot run as asked; the message says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method at one strength, measured."""
+
+    setting: Setting
+    measurements: tuple[Measurement, ...]
+    seconds: float  # a film
+    kept_back: int
+    films: int
+
+    def find(self, name: str) -> Measurement | None:
+        return next((m for m in self.measurements if m.name == name), None)
+
+
+def bench_methods(
+    source: Path,
+    out: Path,
+    *,
+    methods: Sequence[str],
+    strengths: Sequence[float] | None = None,
+    films: int = 2000,
+    tables: Sequence[str] = ("identity", "privdiff"),
+    pack: str = "cxr256",
+    quick: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    probes: Callable[[], Sequence[Probe]] | None = None,
+    say: Say = print,
+) -> list[Row]:
+    """Measure every method; ``methods.md``, ``methods.json``, ``frontier.json`` and ``frontier.svg`` go to ``out``."""
+    from updp.models import load_pack
+
+    if unknown := sorted(set(tables) - set(TABLES)):
+        raise BadBench(f"no table {', '.join(unknown)}; there are {', '.join(TABLES)}")
+    todo = settings(methods, strengths, pack)
+    private(out)
+    sample = take_sample(source, films, splits=SPLITS, seed=seed, layout=layout, cache=out / ".cache" / "films")
+    models = load_pack(pack)
+    budget = budget_of(quick)
+    counted = {
+        split: len({s.patient_id for s in sample.studies if s.split == split}) for split in ("train", "val", "test")
+    }
+    say(f"{len(sample)} films of {sum(counted.values())} patients, {counted['val'] + counted['test']} of them scored")
+    rows: list[Row] = []
+    for setting in todo:
+        rows.append(_row(sample, setting, models, budget, seed, tables, out, probes))
+        say(described(rows[-1]))
+    about = {
+        "films": len(sample),
+        "patients": counted,
+        "seed": seed,
+        "quick": quick,
+        "size": int(sample.real.shape[1]),
+        "pack": {"name": models.name, "sha256": pack_digest(models)},
+    }
+    _write(rows, about, tables, out)
+    return rows
+
+
+def _row(
+    sample: Sample,
+    setting: Setting,
+    pack: Any,
+    budget: Any,
+    seed: int,
+    tables: Sequence[str],
+    out: Path,
+    probes: Callable[[], Sequence[Probe]] | None,
+) -> Row:
+    """One method at one strength, from what an earlier run left where it is the same."""
+    made = made_once(sample, setting, seed, out / ".cache" / "made")
+    key = hashlib.sha256(repr((sample.digest, seed, budget, pack_digest(pack), sorted(tables))).encode()).hexdigest()
+    path = out / "measured" / f"{setting.slug}.json"
+    try:
+        held = json.loads(path.read_bytes())
+        if held["key"] == key:
+            found = tuple(Measurement.from_json(m) for m in held["measurements"])
+            return Row(setting, found, made.seconds, made.kept_back, len(sample))
+    except (OSError, ValueError, KeyError):
+        pass
+    measured = run_probes(
+        exhibit_of(sample, made),
+        pack,
+        budget,
+        seed,
+        probes=probes() if probes else _probes(tables),
+        cache=learned_in(out / ".cache" / "learned"),
+    )
+    path.parent.mkdir(exist_ok=True)
+    facts = {"setting": setting.label, "key": key, "measurements": [m.to_json() for m in measured]}
+    write_bytes(path, (json.dumps(facts, indent=1) + "\n").encode())
+    return Row(setting, measured, made.seconds, made.kept_back, len(sample))
+
+
+def _probes(tables: Sequence[str]) -> list[Probe]:
+    from updp.attacks import attacks
+    from updp.utility import utilities
+
+    attackers = [name for table in tables for name in TABLES[table][0]]
+    measures = [name for table in tables for name in TABLES[table][1]]
+    return [*(attacks(attackers) if attackers else ()), *(utilities(measures) if measures else ())]
+
+
+def described(row: Row) -> str:
+    """A row in one line."""
+    parts = [row.setting.label]
+    for name in ("strongest linkage", "diagnosis utility"):
+        if (m := row.find(name)) is not None:
+            parts.append(str(m))
+    return "; ".join([*parts, f"{row.seconds:.2f} s a film"])
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def published() -> dict[str, Any]:
+    """What the papers print."""
+    return tomllib.loads(resources.files("updp.bench").joinpath("published.toml").read_text("utf-8"))
+
+
+def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str], out: Path) -> None:
+    text = markdown(rows, about, tables)
+    write_bytes(out / "methods.md", text.encode())
+    facts = {
+        "about": dict(about),
+        "rows": [
+            {
+                "method": row.setting.method,
+                "strength": row.setting.strength,
+                "seconds_a_film": round(row.seconds, 4),
+                "kept_back": row.kept_back,
+                "measurements": [m.to_json() for m in row.measurements],
+            }
+            for row in rows
+        ],
+    }
+    write_bytes(out / "methods.json", (json.dumps(facts, indent=1) + "\n").encode())
+    found = [p for row in rows if (p := point_of(row.setting.method, row.setting.strength, row.measurements))]
+    frontier = {"format": "updp-frontier-1", "points": found, **about}
+    write_bytes(out / "frontier.json", (json.dumps(frontier, indent=2) + "\n").encode())
+    if found:
+        write_bytes(out / "frontier.svg", picture(rows).encode())
+
+
+def picture(rows: Sequence[Row]) -> str:
+    """The privacy-utility plane twice: what a frozen attacker sees, and what the strongest one that adapts does."""
+    limits = GatePolicy()
+    halves = []
+    for name, title in (
+        ("verification max(AUC, 1−AUC) A0 frozen", "frozen attacker"),
+        ("strongest linkage", "strongest attacker, trained on the method's own films"),
+    ):
+        found = []
+        for row in rows:
+            if (m := row.find(name)) is None or not m.measured:
+                continue
+            point = point_of(row.setting.method, row.setting.strength, row.measurements)
+            if point is not None:
+                found.append(point | {"linkage": {"value": m.value, "low": m.low, "high": m.high, "n": m.n}})
+        across = f"{title}, max(AUC, 1−AUC)"
+        halves.append(charts.plane(points(found), limits.max_linkage, limits.min_utility, across=across))
+    return charts.standalone(charts.beside(halves, "Privacy and utility of every method, frozen and adaptive attacker"))
+
+
+def cell(m: Measurement | None, percent: bool) -> str:
+    """A figure with its interval; what was not measured is said."""
+    if m is None:
+        return ""
+    if not m.measured:
+        return "not measured"
+    scale = 100 if percent else 1
+    value, low, high = (scale * v for v in (m.value, m.low, m.high))
+    digits = 1 if percent else 2 if abs(value) < 100 else 0
+    chance = "" if m.chance is None or not percent else f", chance {scale * m.chance:.1f}"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{chance}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str]) -> str:
+    """Every table asked for, ours beside the published figures, and what differs."""
+    patients = about["patients"]
+    scored = patients["val"] + patients["test"]
+    out = [
+        f"{about['films']} films at {about['size']} pixels; attackers and judges learn on {patients['train']} patients "
+        f"and are scored on {scored} others. Model pack {about['pack']['name']} "
+        f"(`{about['pack']['sha256'][:12]}`), seed {about['seed']}, {'quick' if about['quick'] else 'full'} budget. "
+        "Figures in per cent unless they are ratios or distances; brackets are 95 % intervals over patients.",
+        "",
+    ]
+    if {"identity", "privdiff"} & set(tables):
+        out += ["### Privacy", ""]
+        out += _table(
+            ["method", *(head for head, _, _ in PRIVACY)],
+            [[row.setting.label, *(cell(row.find(name), percent) for _, name, percent in PRIVACY)] for row in rows],
+        )
+        out += ["### Utility and cost", ""]
+        out += _table(
+            ["method", *(head for head, _, _ in UTILITY), "seconds a film", "kept back"],
+            [
+                [
+                    row.setting.label,
+                    *(cell(row.find(name), percent) for _, name, percent in UTILITY),
+                    f"{row.seconds:.2f}",
+                    f"{row.kept_back} of {row.films}",
+                ]
+                for row in rows
+            ],
+        )
+    given = published()
+    if "identity" in tables:
+        out += _identity(rows, given)
+    if "privdiff" in tables:
+        out += _privdiff(rows, given)
+    if "reports" in tables:
+        out += _reports(rows, given)
+    out += ["### What differs from the papers", ""]
+    out += [f"- **{name}**: {words}" for name, words in given["differs"].items()]
+    return "\n".join(out) + "\n"
+
+
+def _of(rows: Sequence[Row], method: str) -> list[Row]:
+    return [row for row in rows if row.setting.method == method]
+
+
+def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for entry in given["identity"]:
+        for row in _of(rows, entry["method"]):
+            ours = [cell(row.find(name), True) for _, name, _ in PRIVACY[:2]]
+            lines.append([entry["what"], row.setting.label, entry["published"], *ours])
+    heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
+    source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
+    return ["### Naming the patient (UPDP)", "", source, "", *_table(heads, lines)]
+
+
+def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for entry in given["privdiff"]:
+        for row in _of(rows, entry["method"]):
+            lines.append(
+                [
+                    f"{entry['what']} ({entry['place']})",
+                    row.setting.label,
+                    entry["identification"],
+                    cell(row.find("verification AUC A0 frozen"), True),
+                    cell(row.find("strongest linkage"), True),
+                    entry["classification"],
+                    cell(row.find("diagnosis AUC: pack judge, test released"), True),
+                ]
+            )
+    heads = ["films", "ours", "published verification AUC", "ours, frozen", "ours, strongest that adapts",
+             "published classification AUC", "ours, frozen judge"]  # fmt: skip
+    out = ["### Verification and classification (PrivDiff-Net, Tables 1 and 2)", "", *_table(heads, lines)]
+    lines = []
+    for entry in given["attributes"]:
+        for row in _of(rows, entry["method"]):
+            ours = [cell(row.find(f"{a} accuracy {k}"), True) for a in ("age", "sex") for k in ("frozen", "retrained")]
+            lines.append([entry["what"], row.setting.label, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
+    heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
+             "ours, retrained"]  # fmt: skip
+    return [*out, "### Age and sex (PrivDiff-Net, Table 3)", "", *_table(heads, lines)]
+
+
+def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
+    """UPDP's Tables 1 and 4, in the convention the field prints (R2Gen's normalised text)."""
+    convention = "R2Gen"
+
+    def texts(row: Row, regime: str) -> list[str]:
+        return [cell(_text(row, metric, convention, regime), True) for metric in TEXT]
+
+    out = ["### Report generation by regime (UPDP, Table 1)", ""]
+    lines = []
+    known = {entry["regime"]: entry["published"] for entry in given["reports"]}
+    for row in rows:
+        for regime in _regimes(row):
+            lines.append([row.setting.label, regime, *texts(row, regime)])
+    for regime, figures in known.items():
+        lines.append(["published, Qwen2.5-VL-7B", regime, *(f"{value:.2f}" for value in figures)])
+    out += _table(["method", "learns from", *TEXT], lines)
+    gains = [[row.setting.label, m.name, cell(m, True)] for row in rows for m in row.measurements
+             if m.name.startswith(("gain in", "utility relative to real:"))]  # fmt: skip
+    if gains:
+        out += ["Gains and ratios over the same films and resamples:", ""]
+        out += _table(["method", "comparison", "figure, per cent"], gains)
+    out += ["### Prompt searches (UPDP, Table 4)", "", "Captioners that learn from transferred films alone.", ""]
+    lines = []
+    for entry in given["searches"]:
+        for row in _of(rows, entry["method"]):
+            lines.append([row.setting.label, *texts(row, "transfer de-identified")])
+            lines.append([f"{entry['what']}, published", *(f"{value:.2f}" for value in entry["published"])])
+    return [*out, *_table(["method", *TEXT], lines)]
+
+
+def _text(row: Row, metric: str, convention: str, regime: str) -> Measurement | None:
+    """A text measure of a regime; the published ROUGE-L and METEOR go by longer names here, to tell versions apart."""
+    for m in row.measurements:
+        name, _, label = m.name.partition(": ")
+        if label == regime and name.startswith(metric) and convention.lower() in name.lower():
+            return m
+    return None
+
+
+def _regimes(row: Row) -> list[str]:
+    labels = [m.name.partition(": ")[2] for m in row.measurements if m.name.startswith("BLEU-1")]
+    return list(dict.fromkeys(labels))

@@ -1,0 +1,125 @@
+"""The bench of methods: same patients for all, published figures beside ours, resumable, never a bare number."""
+
+import json
+
+import pytest
+
+from tests.conftest import Hospital, sweep
+from tests.evaluation.probes import Budget, Fixed, PixelLinkage, figure
+from updp.bench import methods as module
+from updp.bench.methods import BadBench, bench_methods, cell, markdown, published
+from updp.measurement import Measurement
+from updp.methods import UnknownMethod
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setattr(module, "budget_of", lambda quick: Budget())
+    monkeypatch.setattr(module, "learned_in", lambda folder: None)
+
+
+@pytest.fixture
+def source(tmp_path):
+    return Hospital(tmp_path / "export", films=80).write()
+
+
+class Linkage(PixelLinkage):
+    """``PixelLinkage`` with the frozen attacker's figures under their names."""
+
+    def run(self, *args, **kwargs):
+        area, strongest = super().run(*args, **kwargs)
+        frozen = figure("verification max(AUC, 1−AUC) A0 frozen", 0.6, 0.5, 0.7)
+        return [area, strongest, frozen, figure("verification AUC A0 frozen", 0.6, 0.5, 0.7)]
+
+
+def probes():
+    texts = [
+        figure(f"{metric} (R2Gen): {regime}", 0.3, 0.2, 0.4, None, "higher")
+        for metric in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L COCO")
+        for regime in ("local only, 25% of local", "transfer de-identified")
+    ]
+    return [
+        Linkage(),
+        Fixed("identification", [figure("identification accuracy real→released as printed", 0.97, 0.9, 1.0, 0.05)]),
+        Fixed("attributes", [Measurement.missing("age accuracy frozen", "no ages")]),
+        Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher"), *texts]),
+    ]
+
+
+def run(source, out, **options):
+    return bench_methods(source, out, **({"films": 60, "probes": probes, "say": lambda text: None} | options))
+
+
+def test_every_method_is_measured_on_the_same_patients_and_written(source, tmp_path):
+    told = []
+    rows = run(source, tmp_path / "b", methods=["keep", "blur"], strengths=[0.2, 0.8], say=told.append)
+    assert [row.setting.label for row in rows] == ["keep", "blur 0.2", "blur 0.8"]
+    assert len({row.films for row in rows}) == 1
+    text = (tmp_path / "b" / "methods.md").read_text()
+    assert "97.21" in text
+    assert "97.0 [90.0, 100.0], chance 5.0" in text
+    assert "What differs from the papers" in text
+    facts = json.loads((tmp_path / "b" / "methods.json").read_text())
+    assert [row["strength"] for row in facts["rows"]] == [None, 0.2, 0.8]
+    assert len(json.loads((tmp_path / "b" / "frontier.json").read_text())["points"]) == 3
+    drawn = (tmp_path / "b" / "frontier.svg").read_text()
+    assert "frozen attacker" in drawn
+    assert drawn.count("blur 0.8") == 2
+    assert len(told) == 4
+    assert sweep(tmp_path / "b", skip=(".cache",)) == []
+
+
+def test_a_bench_that_was_cut_off_goes_on_where_it_was(source, tmp_path, monkeypatch):
+    run(source, tmp_path / "b", methods=["keep"])
+    asked = []
+
+    def counting():
+        asked.append(1)
+        return probes()
+
+    run(source, tmp_path / "b", methods=["keep", "blur"], strengths=[0.5], probes=counting)
+    assert len(asked) == 1
+    monkeypatch.setattr(module, "budget_of", lambda quick: Budget(pairs=7))
+    run(source, tmp_path / "b", methods=["keep"], probes=counting)
+    assert len(asked) == 2
+
+
+def test_report_tables_are_written_when_asked_for(source, tmp_path):
+    run(source, tmp_path / "b", methods=["keep"], tables=["reports"])
+    text = (tmp_path / "b" / "methods.md").read_text()
+    assert "Table 1" in text
+    assert "| keep | local only, 25% of local | 30.0 [20.0, 40.0] |" in text
+    assert "47.01" in text
+    assert "### Privacy" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"methods": ["magic"]}, UnknownMethod, "no method"),
+        ({"methods": ["keep"], "tables": ["nine"]}, BadBench, "no table nine"),
+    ],
+)
+def test_wrong_names_end_before_any_film_is_read(source, tmp_path, options, error, match):
+    with pytest.raises(error, match=match):
+        run(source, tmp_path / "b", **options)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_figure_is_never_bare_and_a_missing_one_says_so():
+    assert cell(figure("x", 0.5, 0.4, 0.6, 0.25), True) == "50.0 [40.0, 60.0], chance 25.0"
+    assert cell(figure("x", 0.5, 0.4, 0.6, None), False) == "0.50 [0.40, 0.60]"
+    assert cell(Measurement.missing("x", "why"), True) == "not measured"
+    assert cell(None, True) == ""
+
+
+def test_published_figures_name_their_place():
+    given = published()
+    for table in ("identity", "privdiff", "attributes", "reports", "searches"):
+        for entry in given[table]:
+            assert entry["source"] in given["sources"]
+            assert entry["place"]
+    assert {entry["published"] for entry in given["identity"]} == {"97.21", "13.69", "4.57"}
+    about = {"films": 1, "patients": {"train": 1, "val": 1, "test": 1}, "size": 256, "quick": True, "seed": 0,
+             "pack": {"name": "p", "sha256": "0" * 64}}  # fmt: skip
+    assert "quick budget" in markdown([], about, ["identity"])
