@@ -5,7 +5,7 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from tests.methods.tiny import tiny_pack
 from tests.training.miniature import SIZE, studies
@@ -37,6 +37,9 @@ def pack(tmp_path_factory):
     folder = tiny_pack(tmp_path_factory.mktemp("packs") / "tiny", labels=FINDINGS)
     info = tomllib.loads((folder / "pack.toml").read_text())
     del info["sha256"]
+    weights = load_file(folder / "generator.safetensors")
+    weights["last.weight"] = torch.randn(weights["last.weight"].shape).half()  # untrained, it would say nothing at all
+    save_file(weights, folder / "generator.safetensors")
     write_pack_toml(folder, info | {"size": SIZE})
     return folder
 
