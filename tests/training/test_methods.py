@@ -67,6 +67,7 @@ def test_one_pack_gathers_every_method_and_each_makes_films(trained, pack):
     info = load_pack(trained).info
     assert set(info["methods"]) == set(LEARNED)
     assert info["splits"]["train"]["patients"] == 18
+    assert "| privdiff | 2 | autoencoder" in (trained / "README.md").read_text()
     study = Study("f", "s", "p", pixels=next(iter(studies()))[1].pixels, view="PA", labels=())
     for name in LEARNED:
         made = make_method(name, {"pack": str(pack), "weights": str(trained)})

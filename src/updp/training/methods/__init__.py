@@ -60,7 +60,7 @@ def train_method(
 
     from updp.models.pack import load_pack
     from updp.training.corpus import prepare_corpus
-    from updp.training.loop import run_stage
+    from updp.training.loop import read_checkpoint, run_stage
     from updp.training.recipe import read_films
 
     out = Path(out)
@@ -87,7 +87,9 @@ def train_method(
         say=say,
         stop_after=stop_after,
     ).cpu()
-    export_method(name, stage.trained(averaged), opened, out, stage.uses, corpus.record_of_splits())
+    state = read_checkpoint(run / "stages" / f"{name}.checkpoint")
+    steps = int(state["step"]) if state else 0
+    export_method(name, stage.trained(averaged), opened, out, stage.uses, corpus.record_of_splits(), steps)
     return out
 
 
@@ -108,13 +110,20 @@ def people_of(data: Sequence[str | Path]) -> People:
 
 
 def export_method(
-    name: str, module: nn.Module, pack: Pack, out: Path, uses: Sequence[str], splits: Mapping[str, Any] | None = None
+    name: str,
+    module: nn.Module,
+    pack: Pack,
+    out: Path,
+    uses: Sequence[str],
+    splits: Mapping[str, Any] | None = None,
+    steps: int = 0,
 ) -> None:
     """Add a network to the pack of method weights ``out``, or replace the one of that name."""
     import tomllib
 
     from updp.methods.learned import digests
     from updp.models.pack import save_weights, write_pack_toml
+    from updp.training.methods.card import describe_methods
 
     out.mkdir(parents=True, exist_ok=True)
     described = out / "pack.toml"
@@ -131,8 +140,10 @@ def export_method(
         "file": file,
         "config": module.config,
         "trained_with": {role: bound[role] for role in bound if role in uses},
+        "steps": steps,
     }
     info["methods"] = {**info.get("methods", {}), name: entry}
     if splits is not None:
         info["splits"] = dict(splits)
     write_pack_toml(out, info)
+    describe_methods(out)

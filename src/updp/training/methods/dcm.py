@@ -186,7 +186,7 @@ class DCMStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        rows = judged_rows(self.corpus, 48)
+        rows = judged_rows(self.corpus, 32)
         if len(rows) == 0:
             return {}
         network: Any = module.network

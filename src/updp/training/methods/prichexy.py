@@ -60,7 +60,7 @@ class PriCheXyStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        rows = judged_rows(self.corpus, 96)
+        rows = judged_rows(self.corpus, 48)
         if len(rows) == 0:
             return {}
         deformer: Any = module.method

@@ -67,7 +67,7 @@ class PrivacyNetStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        rows = judged_rows(self.corpus, 96)
+        rows = judged_rows(self.corpus, 48)
         if len(rows) == 0:
             return {}
         game: Any = module

@@ -67,7 +67,7 @@ class PrivDiffStage:
         self.rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
         if len(self.rows) == 0:
             raise TrainingError("no film of the training patients is labelled: there is no diagnosis to be told")
-        self.judged = judged_rows(corpus, 48)
+        self.judged = judged_rows(corpus, 24)
         self.identities = cached_identities(corpus, pack, np.union1d(self.rows, self.judged), directory, say)
         known = [people.get(str(name), (None, None)) for name in corpus.ids]
         self.ages = np.array([age_group(age) for age, _ in known])

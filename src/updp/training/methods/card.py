@@ -1,0 +1,39 @@
+"""The card of a pack of method weights, written from its `pack.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from updp.models.pack import write_pack_toml
+
+
+def card(info: Mapping[str, Any]) -> str:
+    """Markdown of the `pack.toml` of a pack of method weights."""
+    out = [f"# Method weights {info['name']}", "", str(info.get("summary", "")), "", f"Licence: {info['licence']}", ""]
+    out += ["| method | steps | learned with (SHA-256, first 12) |", "|---|---|---|"]
+    for name, entry in info["methods"].items():
+        bound = ", ".join(f"{role} {digest[:12]}" for role, digest in entry["trained_with"].items())
+        out.append(f"| {name} | {entry.get('steps', '')} | {bound} |")
+    if splits := info.get("splits"):
+        train = splits["train"]
+        out += ["", f"Training films: {train['films']} of {train['patients']} patients, split by: {splits['rule']}."]
+    if figures := info.get("figures"):
+        heads = list(next(iter(figures.values())))
+        out += ["", "## Figures", str(info.get("measured", "")), ""]
+        out += ["| method | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+        out += [f"| {name} | " + " | ".join(f"{row[h]:.3g}" for h in heads) + " |" for name, row in figures.items()]
+    if limits := info.get("limits"):
+        out += ["", "## Limits", *(f"- {line}" for line in limits)]
+    return "\n".join(out) + "\n"
+
+
+def describe_methods(directory: Path, **changes: Any) -> None:
+    """Write what is now known of a pack of method weights into its `pack.toml` and its card."""
+    info = tomllib.loads((directory / "pack.toml").read_text(encoding="utf-8"))
+    info.pop("sha256", None)
+    info |= changes
+    write_pack_toml(directory, info)
+    (directory / "README.md").write_text(card(info), encoding="utf-8")
