@@ -157,31 +157,32 @@ def test_settings_without_meaning_are_refused(wrong):
 
 
 def test_a_prompt_starts_from_the_reports_allowed_words():
-    ids, mask = start(VLM, VOCABULARY, ["Small left effusion in John Smith, 2019."], 8, rngs(1))
+    ids, mask, _ = start(VLM, VOCABULARY, ["Small left effusion in John Smith, 2019."], 8, rngs(1))
     assert VOCABULARY.spell(ids[0][mask[0]].tolist())[0] == "small left effusion in"
 
 
 @pytest.mark.parametrize("text", ["", "Smith 2019", "Привет мир", "XXXX XXXX"])
 def test_a_report_with_nothing_to_say_starts_from_favoured_words(text):
-    ids, mask = start(VLM, VOCABULARY, [text], 8, rngs(1))
+    ids, mask, _ = start(VLM, VOCABULARY, [text], 8, rngs(1))
     assert mask.sum() == 4
     assert VOCABULARY.favoured[ids[mask]].all()
 
 
 def test_a_report_of_ten_thousand_words_is_cut_to_length():
-    ids, mask = start(VLM, VOCABULARY, ["left effusion " * 5000], 8, rngs(1))
+    ids, mask, cut = start(VLM, VOCABULARY, ["left effusion " * 5000], 8, rngs(1))
+    assert cut == [9_992]
     assert ids.shape == mask.shape == (1, 8)
 
 
 def test_the_frame_embeds_prompts_exactly_as_text_is():
     texts = ["small left effusion", "no mass", "clear lung is normal there"]
-    ids, mask = start(VLM, VOCABULARY, texts, 8, rngs(3), least=1)
+    ids, mask, _ = start(VLM, VOCABULARY, texts, 8, rngs(3), least=1)
     assert torch.allclose(Frame(VLM, VOCABULARY, mask).embed(TABLE[ids]), VLM.embed_texts(texts), atol=1e-5)
 
 
 def aligned(films, texts, seed=0, **more):
     settings = {"steps": 25, "rate": 0.3, "straight_through": True} | more
-    ids, mask = start(VLM, VOCABULARY, texts, 8, rngs(len(texts), seed))
+    ids, mask, _ = start(VLM, VOCABULARY, texts, 8, rngs(len(texts), seed))
     return align(VLM, VOCABULARY, ids, mask, films, projector(bonus=0.02), **settings)
 
 
@@ -208,7 +209,7 @@ def test_a_study_gets_the_same_prompt_in_any_batch():
     films = target(7, 3)
     together = aligned(films, texts)
     for n in range(3):
-        ids, mask = start(VLM, VOCABULARY, texts[n : n + 1], 8, rngs(1, n))
+        ids, mask, _ = start(VLM, VOCABULARY, texts[n : n + 1], 8, rngs(1, n))
         alone = align(VLM, VOCABULARY, ids, mask, films[n : n + 1], projector(bonus=0.02), steps=25, rate=0.3,
                       straight_through=True)  # fmt: skip
         assert together.ids[n][together.mask[n]].tolist() == alone.ids[0][alone.mask[0]].tolist()
@@ -256,7 +257,7 @@ def test_whatever_goes_in_no_fault_comes_out(ids):
 @pytest.mark.parametrize("search", [prompt_search.greedy_coordinate, prompt_search.tensor_train])
 def test_published_searches_improve_and_use_allowed_words_only(search):
     film = target(3)[0]
-    ids, mask = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
+    ids, mask, _ = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
     small = {"trials": 64} if search is prompt_search.greedy_coordinate else {"evaluations": 200, "draws": 50}
     found = search(VLM, VOCABULARY, ids, mask, film, steps=4, generator=torch.Generator().manual_seed(0), **small)
     begun = float((VLM.embed_texts(["small left effusion in the lung"])[0] * film).sum())

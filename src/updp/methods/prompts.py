@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -124,6 +124,14 @@ class Frame:
         return embedded
 
 
+class Start(NamedTuple):
+    """Where prompts begin: ids and mask N×L, and how many allowed words of each text had no room."""
+
+    ids: Tensor
+    mask: Tensor
+    cut: list[int]
+
+
 def start(
     vlm: Any,
     vocabulary: Vocabulary,
@@ -135,18 +143,19 @@ def start(
     drop_blocked: bool = True,
     fixed_length: bool = False,
     least: int = 4,
-) -> tuple[Tensor, Tensor]:
-    """Ids and mask to begin from: the report's words, or random favoured ones.
+) -> Start:
+    """What to begin from: the report's words, or random favoured ones.
 
     With ``drop_blocked`` a blocked word leaves no trace; without, its embedding is projected to its nearest allowed
     neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up.
     """
     favoured = vocabulary.favoured.nonzero()[:, 0].tolist()
-    rows = []
+    rows, cut = [], []
     for text, rng in zip(texts, rngs, strict=True):
         ids = [] if init == "random" else vocabulary.encode(text)
         if drop_blocked:
             ids = [index for index in ids if not vocabulary.blocked[index]]
+        cut.append(max(0, len(ids) - length))
         ids = ids[:length]
         wanted = length if fixed_length or init == "random" else min(least, length)
         while len(ids) < wanted:
@@ -158,7 +167,7 @@ def start(
     for i, ids in enumerate(rows):
         out[i, : len(ids)] = torch.tensor(ids)
         mask[i, : len(ids)] = True
-    return out, mask
+    return Start(out, mask, cut)
 
 
 def align(

@@ -13,7 +13,7 @@ pipeline with another search: ``report``, ``random``, ``pez``, ``mma``, ``steps`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -47,6 +47,7 @@ class Written:
     scores: list[float]  # cosine to the film, of the prompt as it is used
     dropped: list[int]  # words the last check took out
     trace: list[float]  # mean score after each step of the search
+    cut: list[int] = field(default_factory=list)  # allowed words of the report that had no room in the prompt
 
 
 class UPDP:
@@ -207,7 +208,7 @@ class UPDP:
                 targets = vlm.embed_images(films)
         rule = self._projection(strength)
         projector = prompts.Projector(vlm.token_table.detach(), vocabulary, rule)
-        ids, mask = prompts.start(
+        ids, mask, cut = prompts.start(
             vlm,
             vocabulary,
             [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
@@ -222,7 +223,7 @@ class UPDP:
             width = projector.width()
             draws = torch.from_numpy(np.stack([rng.random((ids.shape[1], width)) for rng in rngs])).float()
         found = self._search(ids, mask, targets, projector, strength, rngs, draws)
-        return self._checked(found, targets, projector)
+        return replace(self._checked(found, targets, projector), cut=cut)
 
     @cached_property
     def _room(self) -> int:
@@ -353,6 +354,8 @@ class UPDP:
     def _decided(self, roll: int, written: Written, i: int) -> dict[str, Any]:
         """What the manifest may say of a film: nothing that depends on the patient but how often it was made again."""
         decided: dict[str, Any] = {"mode": self.mode, "rerolls": roll}
+        if written.cut[i]:
+            decided["words_cut"] = written.cut[i]  # the report leaves too: how long it is tells nothing more
         if self.image_to_image:
             decided["image_to_image"] = True
         if self.mode == "ldp":
