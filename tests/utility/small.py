@@ -11,28 +11,8 @@ from updp.models.pack import Pack, load_pack, save_weights, write_pack_toml
 from updp.study import FINDINGS
 
 SIZE = 64
-WORDS = [
-    "the",
-    "heart",
-    "is",
-    "enlarged",
-    "normal",
-    "in",
-    "size",
-    "lungs",
-    "are",
-    "clear",
-    "no",
-    "effusion",
-    "there",
-    "a",
-    "left",
-    "right",
-    "pleural",
-    ".",
-    ",",
-    "acute",
-]
+WORDS = ("the", "heart", "is", "enlarged", "normal", "in", "size", "lungs", "are", "clear", "no", "effusion", "there")
+WORDS += ("a", "left", "right", "pleural", ".", ",", "acute")
 
 
 def film(rng: np.random.Generator, findings: np.ndarray) -> np.ndarray:

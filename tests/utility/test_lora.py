@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,6 +234,57 @@ def test_folders_that_hold_no_known_model_are_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "phi3_v"}')
     with pytest.raises(UnknownModel, match="trust_code=True"):
         load(tmp_path)
+
+
+def phi(folder):
+    """A folder with code of its own, as Phi-3.5-vision's; its real code is not to be had here."""
+    special = ["<|user|>", "<|assistant|>", "<|end|>"]
+    tokens = tokenizer(special, CHAT)
+    tokens.save_pretrained(folder)
+    code = (Path(__file__).parent / "own_code.py.txt").read_text()
+    (folder / "own_code.py").write_text(code)
+    config = {
+        "model_type": "phi3_v",
+        "architectures": ["Phi3VForCausalLM"],
+        "auto_map": {"AutoConfig": "own_code.Phi3VConfig", "AutoModelForCausalLM": "own_code.Phi3VForCausalLM"},
+        "vocab_size": len(tokens),
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "pad_token_id": 0,
+        "bos_token_id": 2,
+        "eos_token_id": 3,
+        "tie_word_embeddings": False,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "processor_config.json").write_text(
+        json.dumps({"processor_class": "Phi3VProcessor", "auto_map": {"AutoProcessor": "own_code.Phi3VProcessor"}})
+    )
+    import runpy
+
+    made = runpy.run_path(str(folder / "own_code.py"))
+    plain = {k: v for k, v in config.items() if k not in ("auto_map", "architectures", "model_type")}
+    torch.manual_seed(0)
+    state = made["Phi3VForCausalLM"](made["Phi3VConfig"](**plain)).state_dict()
+    from safetensors.torch import save_file
+
+    save_file({k: v.contiguous() for k, v in state.items()}, folder / "model.safetensors", {"format": "pt"})
+
+
+def test_a_model_with_code_of_its_own_is_run_only_when_trusted(tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    phi(folder)
+    with pytest.raises(UnknownModel, match="trust_code=True"):
+        opened(folder)
+    model = load(folder, TINY, device="cpu", precision=torch.float32, trust_code=True)
+    assert {g["name"] for g in model.groups()} == {"language", "merger", "vision"}
+    losses = model.fit(films(), REPORTS, seed=0)
+    assert losses[-1] < losses[0] - 0.2
+    assert len(model.write(films(2))) == 2
 
 
 def test_without_peft_the_extra_is_named(folder, monkeypatch):

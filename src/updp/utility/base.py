@@ -1,4 +1,4 @@
-"""What every utility experiment shares: its Protocol, what it may spend, and the rows it learns from and is scored on."""
+"""What every utility experiment shares: its Protocol, what it may spend, and what its measurements are about."""
 
 from __future__ import annotations
 
@@ -59,21 +59,36 @@ class Effort:
     @classmethod
     def of(cls, budget: Budget) -> Effort:
         quick = budget.steps == 0
-        common = {"films": budget.films, "draws": budget.draws, "threads": budget.threads}
-        if quick:
-            return cls(True, **common, judges=1, epochs=6, compared=150, groups=10, **_QUICK_CAPTIONER)
-        return cls(False, **common, judges=3, epochs=8, compared=600, groups=20, **_CAPTIONER)
+        return cls(quick, budget.films, budget.draws, budget.threads, **(_QUICK if quick else _FULL))
 
 
-_CAPTIONER: dict[str, Any] = {"steps": 150, "shares": (0.05, 0.25, 1.0), "seeds": 2, "generated": 300}
-_QUICK_CAPTIONER: dict[str, Any] = {"steps": 40, "shares": (0.25,), "seeds": 1, "generated": 100}
+_FULL: dict[str, Any] = {
+    "judges": 3,
+    "epochs": 8,
+    "compared": 600,
+    "groups": 20,
+    "steps": 150,
+    "shares": (0.05, 0.25, 1.0),
+    "seeds": 2,
+    "generated": 300,
+}
+_QUICK: dict[str, Any] = {
+    "judges": 1,
+    "epochs": 6,
+    "compared": 150,
+    "groups": 10,
+    "steps": 40,
+    "shares": (0.25,),
+    "seeds": 1,
+    "generated": 100,
+}
 
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
     """Linear algebra on at most this many threads, and never on more than the caller allowed before."""
     import torch
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     before = torch.get_num_threads()
     fewest = min(threads, before)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -107,7 +107,8 @@ class _Layer(nn.Module):
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
         x = x + self.drop(self.own_out(joined(attended)))
         (q,) = self._split(self.query(self.norms[1](x)), 1)
-        x = x + self.drop(self.film_out(joined(functional.scaled_dot_product_attention(q, *places))))
+        keys, values = places
+        x = x + self.drop(self.film_out(joined(functional.scaled_dot_product_attention(q, keys, values))))
         x = x + self.drop(self.down(functional.gelu(self.up(self.norms[2](x)))))
         return x, (k, v)
 
@@ -129,7 +130,7 @@ class Decoder(nn.Module):
 
     def film(self, maps: Tensor) -> list[tuple[Tensor, ...]]:
         seen = self.see(maps.flatten(2).transpose(1, 2)) + self.where
-        return [layer.places(seen) for layer in self.layers]
+        return [cast(_Layer, layer).places(seen) for layer in self.layers]
 
     def forward(
         self, tokens: Tensor, film: list[tuple[Tensor, ...]], past: list[tuple[Tensor, Tensor]] | None = None

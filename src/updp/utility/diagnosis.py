@@ -377,8 +377,8 @@ def _gaps(trial: Trial, scored: Exhibit) -> list[Measurement]:
     out = []
     for group, (inside, outside) in groups.items():
         names = {who: f"subgroup gap in AUC, {group}: {who}" for who in (*judges, "change")}
-        counted = [countable(trial.labels[part], trial.patients[part]) for part in (inside, outside)]
-        both = np.intersect1d(*counted)
+        first, second = (countable(trial.labels[part], trial.patients[part]) for part in (inside, outside))
+        both = np.intersect1d(first, second)
         why = None
         if not inside.any() or not outside.any():
             why = "not known of these films, or all alike"

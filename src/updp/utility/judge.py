@@ -134,7 +134,7 @@ def train_judge(
                 ys.append(labels[i][drawn])
             loss = masked_bce(head(torch.from_numpy(np.concatenate(xs)).float()), torch.from_numpy(np.concatenate(ys)))
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     if cache is not None:
         cache.put(key, {name: value.numpy() for name, value in head.state_dict().items()})
