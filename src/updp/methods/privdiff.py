@@ -12,7 +12,10 @@ only here, the size of e_p held to that of e(diagnosis). Weights trained on the 
 the recipe) run with the same formula.
 
 Identity is the continuous embedding of the pack's identity role, so patients nobody trained on have one too. What the
-noise leaves standing passes through all of this untouched: at low strength the patient does.
+noise leaves standing passes through all of this untouched: at low strength the patient does. And what steers off a
+patient is itself told by the patient: pushed away from someone who is no longer there, a film shows them in negative.
+So |w_s| fades with what the noise leaves of the film, and at strength 1 nothing of the patient but the findings is told
+at all: the film is then a function of the findings and the stream, and of nothing else.
 """
 
 from __future__ import annotations
@@ -57,6 +60,11 @@ class Attributes(NamedTuple):
 
     def repeat(self, times: int) -> Attributes:
         return Attributes(*(torch.cat([part] * times) for part in self))
+
+    def findings_only(self) -> Attributes:
+        """The same findings of nobody in particular."""
+        age, sex = torch.full_like(self.age, len(AGES) + 1), torch.full_like(self.sex, 2)
+        return Attributes(torch.zeros_like(self.identity), age, sex, self.findings, self.known)
 
 
 class Denoiser(nn.Module):
@@ -146,8 +154,8 @@ class PrivDiffNet(Trained):
         name="privdiff",
         summary="the film noised and denoised, told the findings and steered off the patient",
         knob="how far towards noise, from the autoencoder alone (0) to pure noise (1)",
-        default_strength=0.9,
-        guarantee="none; at strength 1 the film depends on the patient through the findings and the guidance alone",
+        default_strength=1.0,
+        guarantee="none below strength 1; at 1 the film tells of its patient what the findings' labels tell, no more",
         paper="Akhter et al., Hide Identity, Preserve Pathology, PMLR 317, 2026",
         domain="cxr",
         needs=frozenset({"autoencoder", "identity", "labels"}),
@@ -196,6 +204,8 @@ class PrivDiffNet(Trained):
             [torch.randn(clean.shape[1:], generator=torch.Generator().manual_seed(seed)) for seed in seeds]
         )
         who = attributes(studies, self.pack.identity.embed(films), self.network.labels)
+        if strength == 1:  # the schedule stops just short of pure noise; a promise must not
+            return coder.decode(self.denoise(noise, who.findings_only(), 1.0))
         start = torch.tensor(strength)
         latents = signal(start) * clean + noise_level(start) * noise
         return coder.decode(self.denoise(latents, who, strength))
@@ -209,12 +219,12 @@ class PrivDiffNet(Trained):
         film = latents
         for now, then in pairwise(times):
             a, s = signal(now), noise_level(now)
-            noise = self._noise(network, latents, now, who)
+            noise = self._noise(network, latents, now, who, self.w_sensitive * float(signal(times[0])))
             film = (latents - s * noise) / a
             latents = signal(then) * film + noise_level(then) * noise
         return film
 
-    def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes) -> Tensor:
+    def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
         n = len(latents)
         steered = self.spg and self.middle[0] <= float(t) <= self.middle[1]
         names = list(BRANCHES) if steered else ["diagnosis"]
@@ -223,7 +233,7 @@ class PrivDiffNet(Trained):
         noise: Tensor = noise_level(t) * many + signal(t) * v
         if not steered:
             return noise
-        return guided(torch.split(noise, n), self.w_diagnosis, (self.w_sensitive, self.w_sensitive))
+        return guided(torch.split(noise, n), self.w_diagnosis, (w_sensitive, w_sensitive))
 
     def decided(self, strength: float) -> dict[str, Any]:
         return {"sas": self.sas, "spg": self.spg, "steps": self.steps}
