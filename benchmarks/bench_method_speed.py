@@ -44,9 +44,10 @@ def main() -> None:
             method.deidentify(batch, arguments.strength, [np.random.default_rng(n) for n in range(len(batch))])
 
         run(studies[:1])
-        clock, processor = time.perf_counter(), time.process_time()
+        begun = time.perf_counter(), time.process_time()
         run(studies)
-        clock, processor = (time.perf_counter() - clock) / len(studies), (time.process_time() - processor) / len(studies)
+        ended = time.perf_counter(), time.process_time()
+        clock, processor = ((after - before) / len(studies) for before, after in zip(begun, ended, strict=True))
         strength = arguments.strength if arguments.strength is not None else method.info.default_strength
         shown = "" if strength is None else f"{strength:.2g}"
         print(f"| {name} | {shown} | {processor:.3g} | {1 / max(processor, 1e-9):.3g} | {clock:.3g} |", flush=True)

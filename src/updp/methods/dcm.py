@@ -63,7 +63,7 @@ class Compensator(nn.Module):
     """Everything that is trained: the findings network (fixed), the code, the decoder."""
 
     def __init__(
-        self, classifier: dict[str, Any], latents: int, channels: int = 8, hidden: int = 128, width: int = 80
+        self, classifier: dict[str, Any], latents: int, channels: int = 8, hidden: int = 128, width: int = 48
     ) -> None:
         super().__init__()
         self.config: dict[str, Any] = {

@@ -35,7 +35,7 @@ FINDINGS_WEIGHT, BIT, ADVERSARY, SEEN, HINGE = 1.0, 0.002, 0.1, 0.3, 1.0
 #: Likeness to the patient below which the film is as unlike as a stranger's.
 STRANGER = 0.1
 #: Every so many steps, so many finished films are looked at.
-LOOK_EVERY, LOOK_AT = 4, 4
+LOOK_EVERY, LOOK_AT = 8, 4
 
 
 class _Reverse(torch.autograd.Function):
