@@ -194,12 +194,12 @@ class VlmTextStage:
 
 
 #: Ridges tried by `fit_heads`, in units of the features' variance.
-RIDGES = (3.0, 10.0, 30.0, 100.0, 300.0)
+RIDGES = (3.0, 10.0, 30.0, 100.0)
 
 
 @torch.no_grad()
 def fit_heads(
-    vlm: VisionLanguage, corpus: Corpus, looks: Tensor, rng: np.random.Generator, draws: int = 2
+    vlm: VisionLanguage, corpus: Corpus, looks: Tensor, rng: np.random.Generator, draws: int = 3
 ) -> dict[str, float]:
     """Set both heads in closed form: sentence vectors whitened, and films regressed onto them.
 
@@ -219,17 +219,21 @@ def fit_heads(
     _, values, vectors = torch.linalg.svd((states - mean).flatten(0, 1), full_matrices=False)
     spread = values / (draws * len(rows)) ** 0.5
     # Directions in which texts hardly differ are not blown up to noise.
-    whiten = (vectors.T / (spread + 0.01 * spread[0] + 1e-3))[:, :space]
+    whiten = (vectors.T / (spread + 0.003 * spread[0] + 1e-3))[:, :space]
     targets = (states.mean(0) - mean) @ whiten
     centre, scale = features.mean(0), features.std(0).clamp_min(1e-2)
     seen = (features - centre) / scale
 
-    gram, cross = seen.T @ seen, seen.T @ targets
+    # Films with a report count as much, all together, as those described by labels alone.
+    own = torch.tensor([bool(corpus.sentences[row]) for row in rows])
+    share = float(own.double().mean())
+    weight = torch.where(own, 1 / share, 1 / (1 - share))[:, None].double() if 0 < share < 1 else torch.ones(1).double()
+    gram, cross = (weight * seen).T @ seen, (weight * seen).T @ targets
 
     def solve(ridge: float) -> Tensor:
-        damped = gram + ridge * len(seen) * torch.eye(len(gram), dtype=gram.dtype)
-        solved: Tensor = torch.linalg.solve(damped, cross)
-        return solved
+        damped = gram + ridge * weight.expand(len(seen), 1).sum() * torch.eye(len(gram), dtype=gram.dtype)
+        coefficients: Tensor = torch.linalg.solve(damped, cross)
+        return coefficients
 
     ridge, found = RIDGES[len(RIDGES) // 2], float("nan")
     told = np.array([row for row in corpus.rows("val") if corpus.sentences[row]], np.int64)
@@ -241,15 +245,15 @@ def fit_heads(
         recalls = {r: _found(wanted, shown @ solve(r)) for r in RIDGES}
         ridge = max(recalls, key=lambda r: recalls[r])
         found = recalls[ridge]
-    weight = solve(ridge)
+    solved = solve(ridge)
     head: Any = vlm.image_head
     head[0].weight.fill_(1)
     head[0].bias.zero_()
     head[1].weight.zero_()
     head[1].bias.zero_()
-    used = weight.shape[1]
-    head[1].weight[:used] = (weight / scale[:, None]).T.float()
-    head[1].bias[:used] = (-(centre / scale) @ weight).float()
+    used = solved.shape[1]
+    head[1].weight[:used] = (solved / scale[:, None]).T.float()
+    head[1].bias[:used] = (-(centre / scale) @ solved).float()
     vlm.text_head.weight.zero_()
     vlm.text_head.bias.zero_()
     vlm.text_head.weight[:used] = whiten.T.float()
