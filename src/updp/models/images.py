@@ -11,7 +11,7 @@ from torch import Tensor
 
 Self = TypeVar("Self")
 P = ParamSpec("P")
-BATCH = 32
+BATCH = 16
 
 
 def batched(
