@@ -7,6 +7,7 @@ Fréchet distance in the classifier's features, it is not FID.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -290,21 +291,23 @@ def bench_useful(
             sentences=[[]] * (len(rows) + len(validation)),
             ids=np.concatenate([corpus.ids[rows], corpus.ids[validation]]),
         )
-        figures[f"auc trained on {name}"] = _short_training("classifier", small, config, vlm.image.size, 1.0)
+        with tempfile.TemporaryDirectory() as folder:
+            figures[f"auc trained on {name}"] = _short_training(
+                "classifier", small, config, vlm.image.size, 1.0, Path(folder)
+            )
     figures["ratio"] = figures["auc trained on generated"] / figures["auc trained on real"]
     return figures
 
 
-def _short_training(kind: str, corpus: Corpus, config: Any, size: int, share: float) -> float:
-    import tempfile
-
+def _short_training(kind: str, corpus: Corpus, config: Any, size: int, share: float, folder: Path) -> float:
+    """Validation AUC after a short training from ImageNet; `folder` keeps what the frozen blocks saw."""
     from updp.models.backbone import EfficientNetLite0
 
     start = EfficientNetLite0()
     start.load_imagenet()
-    stage: Any = (ClassifierStage if kind == "classifier" else IdentityStage)(corpus, config, size, start, share=share)
-    with tempfile.TemporaryDirectory() as folder:
-        module = run_stage(stage, config, Path(folder), build=stage.build, say=lambda _: None)
+    make: Any = ClassifierStage if kind == "classifier" else IdentityStage
+    stage = make(corpus, config, size, start, share=share, directory=folder)
+    module = run_stage(stage, config, folder / f"{kind}-{share}", build=stage.build, say=lambda _: None)
     return float(stage.validate(module)["auc"])
 
 
@@ -312,10 +315,13 @@ def bench_curves(pack: Pack, corpus: Corpus, rng: np.random.Generator, steps: in
     """Validation AUC from ImageNet with ¼, ½ and all of the training patients, equal steps."""
     figures: Figures = {"steps": float(steps)}
     recipe = PackConfig()
-    for kind in ("classifier", "identity"):
-        config = replace(getattr(recipe, kind), steps=steps)
-        for share in (0.25, 0.5, 1.0):
-            figures[f"{kind} auc at {share:g}"] = _short_training(kind, corpus, config, recipe.encoder_size, share)
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("classifier", "identity"):
+            config = replace(getattr(recipe, kind), steps=steps)
+            for share in (0.25, 0.5, 1.0):
+                figures[f"{kind} auc at {share:g}"] = _short_training(
+                    kind, corpus, config, recipe.encoder_size, share, Path(folder)
+                )
     return figures
 
 
@@ -337,8 +343,6 @@ def bench_pack(
     if isinstance(sources, Corpus):
         corpus = sources
     else:
-        import tempfile
-
         folder = cache or Path(tempfile.mkdtemp(prefix="updp-bench-"))
         corpus = prepare_corpus(read_films(sources), folder, pack.info["size"])
     results: dict[str, Figures] = {}
