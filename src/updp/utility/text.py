@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -367,7 +368,8 @@ def _measures(
     out.append(found("ROUGE-L F1", mean, plain))
     out.append(missing("METEOR", java_reason) if meteors is None else found("METEOR", meteor_of_counts, meteors))
     try:
-        stem = require("nltk.stem.snowball", "meteor_exact_stem", "nltk").EnglishStemmer().stem
+        stemmer = require("nltk.stem.snowball", "meteor_exact_stem", "nltk").EnglishStemmer()
+        stem = lru_cache(maxsize=None)(stemmer.stem)  # reports say the same words again and again
     except MissingRequirement as error:
         return [*out, missing("meteor_exact_stem", str(error))]
     scores = [_meteor_exact_stem(r, h, stem) for r, h in zip(theirs, ours, strict=True)]
