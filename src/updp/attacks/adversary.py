@@ -2,8 +2,8 @@
 
 The similarity of a released film and a candidate film is the product of their vectors, so verification, retrieval and
 identification are attacked by the same adversary. Each has several ways to compare films: the frozen identity network,
-a learned linear metric on everything seen, a trained Siamese net, a linear map from released to real. Which of them it
-trusts is decided on training patients held out of their training, never on the patients it is scored on.
+a learned linear metric on everything seen, a trained Siamese net, a linear map from released to real. How much each of
+them counts is decided on training patients held out of their training, never on the patients it is scored on.
 
 - A0 holds real films only: the frozen network.
 - A1 trains on released films whose patients it knows, and compares released with released.
@@ -33,8 +33,6 @@ Vectors = tuple[Floats, Floats]  # of every row as a released probe, and as a ca
 _RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
 _STRENGTHS = (3.0, 30.0, 300.0)
 _SPACE = 160
-#: A way of comparing joins the others only if held-out patients say it helps by so much.
-_GAIN = 0.002
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Linker:
 
     left: Floats
     right: Floats
-    trusted: tuple[str, ...]
+    ways: tuple[str, ...]  # of comparing that count
     held_out: Mapping[str, float] = field(default_factory=dict)  # AUC of each way of comparing, held-out patients
     patients: int = 0  # it learned from
 
@@ -59,7 +57,7 @@ class Linker:
 
     def about(self) -> dict[str, Any]:
         return {
-            "trusted": list(self.trusted),
+            "ways": list(self.ways),
             "held_out_auc": {name: round(float(value), 4) for name, value in self.held_out.items()},
             "training_patients": self.patients,
         }
@@ -90,14 +88,14 @@ def adversary(look: Look, view: View, protocol: Protocol = "other", share: float
         found = {
             "left": linker.left,
             "right": linker.right,
-            "trusted": np.array(linker.trusted),
+            "ways": np.array(linker.ways),
             "names": np.array(list(linker.held_out)),
             "held_out": np.array(list(linker.held_out.values())),
             "patients": np.array(linker.patients),
         }
         look.cache.put(key, found)
     held = dict(zip(found["names"].tolist(), found["held_out"].tolist(), strict=True))
-    return Linker(found["left"], found["right"], tuple(found["trusted"].tolist()), held, int(found["patients"]))
+    return Linker(found["left"], found["right"], tuple(found["ways"].tolist()), held, int(found["patients"]))
 
 
 def released_metric(look: Look) -> Linker:
@@ -153,18 +151,20 @@ def _train(look: Look, view: View, protocol: Protocol, share: float) -> Linker:
         raise Untrainable("the held-out training patients give no pair of films to judge by")
     net = look.budget.steps > 0 and share == 1 and "maps" in look.looked("real", "identity")
     settings: dict[str, float] = {}
-    ways = ways_of(look, view, protocol, fit_people, pairs, settings, net=net)
+    only = None if share == 1 else ["linear"]
+    ways = ways_of(look, view, protocol, fit_people, pairs, settings, net=net, only=only)
     scores = {name: _scores(vectors, pairs) for name, vectors in ways.items()}
     held_out = {name: float(auc(pairs.same, s)) for name, s in scores.items()}
-    trusted = _choose(scores, held_out, pairs.same)
+    weights = _weights(held_out)
     # Linear ways learn from everybody once chosen; a net would have to be trained twice.
     everyone = [people[i] for i in order]
-    final = ways_of(look, view, protocol, everyone, pairs, settings, net=False, only=trusted)
-    final.update({name: ways[name] for name in trusted if name not in final})
-    scale = {name: 1 / max(float(np.std(scores[name])), 1e-6) for name in trusted}
-    left = np.concatenate([final[name][0] * np.sqrt(scale[name]) for name in trusted], 1).astype(np.float32)
-    right = np.concatenate([final[name][1] * np.sqrt(scale[name]) for name in trusted], 1).astype(np.float32)
-    return Linker(left, right, tuple(trusted), held_out, len(everyone))
+    final = ways_of(look, view, protocol, everyone, pairs, settings, net=False, only=list(weights))
+    final.update({name: ways[name] for name in weights if name not in final})
+    share_of = {name: np.sqrt(w / max(float(np.std(scores[name])), 1e-6)) for name, w in weights.items()}
+    left, right = (
+        np.concatenate([final[name][i] * w for name, w in share_of.items()], 1).astype(np.float32) for i in (0, 1)
+    )
+    return Linker(left, right, tuple(weights), held_out, len(everyone))
 
 
 def _portion(order: NDArray[np.intp], people: list[NDArray[np.intp]], several: bool, share: float) -> list[int]:
@@ -173,18 +173,19 @@ def _portion(order: NDArray[np.intp], people: list[NDArray[np.intp]], several: b
     return these[: max(2, round(share * len(these)))] if these else []
 
 
-def _choose(
-    scores: Mapping[str, NDArray[np.float64]], held_out: Mapping[str, float], same: NDArray[np.bool_]
-) -> list[str]:
-    """The best way of comparing, and every other that helps it (scores standardised and added)."""
-    standard = {name: s / max(float(np.std(s)), 1e-6) for name, s in scores.items()}
-    ranked = sorted(held_out, key=lambda name: -held_out[name])
-    trusted, total, best = [ranked[0]], standard[ranked[0]], held_out[ranked[0]]
-    for name in ranked[1:]:
-        now = float(auc(same, total + standard[name]))
-        if now > best + _GAIN:
-            trusted, total, best = [*trusted, name], total + standard[name], now
-    return trusted
+def _weights(held_out: Mapping[str, float]) -> dict[str, float]:
+    """How much each way counts: by its d′ on held-out patients, as for independent Gaussian scores.
+
+    Not only the best one counts, since the pack's own network may have been trained on these very patients and then
+    looks better on them than it is.
+    """
+    from scipy.special import ndtri
+
+    sharpness = {name: float(ndtri(min(max(value, 1e-3), 1 - 1e-3))) for name, value in held_out.items()}
+    useful = {name: d for name, d in sharpness.items() if d > 0.1 * max(sharpness.values()) and d > 0}
+    useful = useful or dict.fromkeys(held_out, 1.0)
+    total = sum(useful.values())
+    return {name: d / total for name, d in useful.items()}
 
 
 def _scores(vectors: Vectors, pairs: Pairs) -> NDArray[np.float64]:
@@ -223,13 +224,10 @@ def ways_of(
         # A2 knows patients, so it learns towards a patient's mean; A3 knows which film it was.
         ways["map"] = _learned(look, "map", view == "A3", people, pairs, settings)
     if net and wanted("net"):
-        ways["net"] = _siamese(look, candidate, people, pairs, protocol)
+        ways["net"] = _siamese(look, candidate, people, pairs)
     if view == "A3" and protocol == "other" and wanted("oracle"):
-        try:
-            inner = adversary(look, "A1")
-            ways["oracle"] = (inner.left, inner.right)
-        except Untrainable:
-            pass
+        # The candidate goes through the de-identifier too, and both are compared as released films.
+        ways["oracle"] = _learned(look, "oracle", False, people, pairs, settings)
     return ways
 
 
@@ -242,11 +240,11 @@ def _learned(
     settings: dict[str, float],
 ) -> Vectors:
     """The linear metric or the map, with the setting that was given or that held-out pairs prefer."""
-    make, choices = (_linear, _RIDGES) if way == "linear" else (_mapped, _STRENGTHS)
+    make, choices = (_mapped, _STRENGTHS) if way == "map" else (_linear, _RIDGES)
     mark = key_of(np.concatenate(people))
 
     def vectors(setting: float) -> Vectors:
-        key = (way, variant, mark, setting)
+        key = (make.__name__, variant, mark, setting)
         if key not in look.memory:  # protocols and views share them
             look.memory[key] = make(look, variant, people, setting)
         found: Vectors = look.memory[key]
@@ -286,16 +284,24 @@ def _owners(people: list[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[n
     return rows, np.repeat(np.arange(len(people)), [len(films) for films in people])
 
 
-def _siamese(look: Look, candidate: Side, people: list[NDArray[np.intp]], pairs: Pairs, protocol: Protocol) -> Vectors:
+def _siamese(look: Look, candidate: Side, people: list[NDArray[np.intp]], pairs: Pairs) -> Vectors:
     """The trained net. One net serves both protocols: it learns from own counterparts and from other films."""
     budget = look.budget
     key = key_of("siamese", look.key, candidate, np.concatenate(people), budget.steps, budget.batch)
 
     def make() -> dict[str, NDArray[Any]]:
-        from updp.attacks.siamese import train_siamese
+        from updp.attacks.siamese import Upper, train_siamese
 
+        rows, who = _owners(people)
+        start = look.start
+        basis = start["basis"]
+        sides: tuple[Side, ...] = ("released", "real") if candidate == "real" else ("released",)
+        x = np.concatenate([look.codes[side][rows, : basis.shape[1]] for side in sides])
+        weights = basis @ discriminant(x, np.concatenate([who] * len(sides)), 0.1)
+        net = Upper(look.pack.identity, trainable=True)
+        net.begin(weights, {s: (start[f"mean {s}"], start[f"spread {s}"]) for s in ("real", "released")})
         left, right, history = train_siamese(
-            look.pack.identity,
+            net,
             look.looked("released", "identity")["maps"],
             None if candidate == "released" else look.looked("real", "identity")["maps"],
             people,

@@ -111,14 +111,29 @@ class Look:
             both = {side: self.blocks(side) for side in ("real", "released")}
             train = self.exhibit.rows("train")
             parts: dict[str, list[Floats]] = {"real": [], "released": []}
+            start: dict[str, NDArray[Any]] = {}
             for name in both["real"]:
-                two = components(both["real"][name], both["released"][name], train, _COMPONENTS.get(name, 96))
-                for side, part in zip(("real", "released"), two, strict=True):
-                    parts[side].append(part)
-            return {side: finite(np.concatenate(p, 1), "codes").astype(np.float32) for side, p in parts.items()}
+                seen = Components(both["real"][name], both["released"][name], train, _COMPONENTS.get(name, 96))
+                for side in ("real", "released"):
+                    parts[side].append(seen(both[side][name], side))
+                if name == "identity":
+                    start = {
+                        f"{part} {side}": values
+                        for part in ("mean", "spread")
+                        for side, values in getattr(seen, part).items()
+                    }
+                    start["basis"] = seen.basis
+            return start | {s: finite(np.concatenate(p, 1), "codes").astype(np.float32) for s, p in parts.items()}
 
-        found = self.kept(key_of("codes", self.key), make)
+        self.memory["start"] = found = self.kept(key_of("codes", self.key), make)
         return {"real": found["real"], "released": found["released"]}
+
+    @property
+    def start(self) -> dict[str, NDArray[Any]]:
+        """How the first columns of the codes come from the identity network's features: mean, spread, directions."""
+        _ = self.codes
+        found: dict[str, NDArray[Any]] = self.memory["start"]
+        return found
 
 
 def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
@@ -183,22 +198,33 @@ def unit(x: NDArray[Any]) -> Floats:
     return out
 
 
-def components(real: Floats, released: Floats, train: NDArray[Any], count: int) -> tuple[Floats, Floats]:
-    """Whitened principal components of both sides, each standardised by its own training films."""
-    rng = np.random.default_rng(0)
-    some = train if len(train) <= _FITTED // 2 else np.sort(rng.choice(train, _FITTED // 2, replace=False))
-    sides = []
-    for x in (real, released):
-        spread = x[some].std(0)
-        # A column that hardly varies would be blown up to noise.
-        floor = max(1e-6, 0.05 * float(np.median(spread)))
-        sides.append((x - x[some].mean(0)) / np.maximum(spread, floor))
-    fitted = np.concatenate([s[some] for s in sides])
-    count = max(1, min(count, fitted.shape[1], len(fitted) // 2 - 1))
-    basis = leading_directions(fitted, count)
-    scale = np.sqrt(np.mean(np.square(fitted @ basis), axis=0))
-    basis = basis / np.maximum(scale, 1e-3 * max(float(scale.max()), 1e-6))
-    return sides[0] @ basis, sides[1] @ basis
+class Components:
+    """Principal components of both sides together, each standardised by its own training films."""
+
+    def __init__(self, real: Floats, released: Floats, train: NDArray[Any], count: int) -> None:
+        rng = np.random.default_rng(0)
+        some = train if len(train) <= _FITTED // 2 else np.sort(rng.choice(train, _FITTED // 2, replace=False))
+        self.mean: Sides = {}
+        self.spread: Sides = {}
+        for side, x in (("real", real[some]), ("released", released[some])):
+            spread = x.std(0)
+            # A column that hardly varies would be blown up to noise.
+            floor = max(1e-6, 0.05 * float(np.median(spread)))
+            self.mean[side], self.spread[side] = x.mean(0), np.maximum(spread, floor)  # type: ignore[index]
+        fitted = np.concatenate([self._standard(real[some], "real"), self._standard(released[some], "released")])
+        count = max(1, min(count, fitted.shape[1], len(fitted) // 2 - 1))
+        basis = leading_directions(fitted, count)
+        scale = np.sqrt(np.mean(np.square(fitted @ basis), axis=0))
+        # Half whitened: fine anatomy counts for more than its variance, noise for less than full whitening gives it.
+        basis = basis / np.sqrt(np.maximum(scale, 1e-3 * max(float(scale.max()), 1e-6)))
+        self.basis: Floats = basis / max(float(np.sqrt(np.mean(np.square(fitted @ basis)))), 1e-6)
+
+    def _standard(self, x: Floats, side: Side) -> Floats:
+        return (x - self.mean[side]) / self.spread[side]
+
+    def __call__(self, x: Floats, side: Side) -> Floats:
+        out: Floats = self._standard(x, side) @ self.basis
+        return out
 
 
 def leading_directions(x: Floats, count: int) -> Floats:

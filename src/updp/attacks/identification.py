@@ -130,7 +130,7 @@ def _linker(look: Look, kind: str) -> Linker:
         except Untrainable:  # the pack's network was trained elsewhere; it is what a stranger has
             linker = frozen(look, ("real", "real"))
             return linker if kind == "real" else frozen(look)
-        return Linker(linker.right, linker.right, linker.trusted, {}, linker.patients) if kind == "real" else linker
+        return Linker(linker.right, linker.right, linker.ways, {}, linker.patients) if kind == "real" else linker
     if kind == "own":
         return adversary(look, "A2", "own")
     return adversary(look, "A1" if kind == "A1" else "A2")

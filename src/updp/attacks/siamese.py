@@ -1,7 +1,8 @@
 """The Siamese net: the upper blocks of the identity network, trained on the pairs that are attacked.
 
 The lower blocks are frozen and their maps cached, so that a step costs a fraction of the network. Released films pass
-through a branch of their own (an affine map of the channels) before they share the blocks with real films. Supervised
+through a branch of their own (an affine map of the channels) before they share the blocks with real films, and the net
+starts from a linear metric of the training patients, since the pack's own may have been learned on them. Supervised
 contrast over patients, as in Khosla et al. 2020 (arXiv 2004.11362); the attacker of PriCheXy-Net differs in that it
 never trained on the kind of pair it was tested on.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ _MEMORY = 512
 
 
 class Upper(nn.Module):
-    """The identity network from the maps of block ``START`` on; the same weights until it is trained."""
+    """The identity network from the maps of block ``START`` on; the same weights until it is begun anew."""
 
     def __init__(self, network: Any, trainable: bool = False) -> None:
         super().__init__()
@@ -38,14 +39,25 @@ class Upper(nn.Module):
         self.size = network.size
         self.blocks = part(nn.ModuleList(network.backbone._blocks[START + 1 : _TAPS[1][0] + 1]))
         self.project = part(network.project)
-        self.register_buffer("centre", network.centre, persistent=False)
-        self.register_buffer("spread", network.spread, persistent=False)
+        for side in ("real", "released"):
+            self.register_buffer(f"centre_{side}", network.centre, persistent=False)
+            self.register_buffer(f"spread_{side}", network.spread, persistent=False)
         channels = _TAPS[0][1]
-        self.branch = nn.Conv2d(channels, channels, 1)
+        self.branch = nn.Conv2d(channels, channels, 1)  # of released films
         with torch.no_grad():
             self.branch.weight.copy_(torch.eye(channels)[:, :, None, None])
             assert self.branch.bias is not None
             self.branch.bias.zero_()
+
+    def begin(self, weights: NDArray[np.float32], standard: Mapping[str, tuple[Any, Any]]) -> None:
+        """Start from this linear metric, with a standard (mean, spread) of its own for each side."""
+        self.project = nn.Linear(weights.shape[0], weights.shape[1], bias=False)
+        with torch.no_grad():
+            scale = max(float(np.abs(weights).max()), 1e-9)  # only the direction of a vector counts
+            self.project.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights.T / scale)))
+        for side, (centre, spread) in standard.items():
+            self.register_buffer(f"centre_{side}", torch.from_numpy(np.array(centre, np.float32)), persistent=False)
+            self.register_buffer(f"spread_{side}", torch.from_numpy(np.array(spread, np.float32)), persistent=False)
 
     def features(self, maps: Tensor) -> Tensor:
         """The pooled maps of both taps, flattened, as ``Identity.features`` gives them."""
@@ -55,29 +67,18 @@ class Upper(nn.Module):
             high = block(high)
         return torch.cat([low, functional.adaptive_avg_pool2d(high, self.size // _TAPS[1][2]).flatten(1)], 1)
 
-    def embed(self, features: Tensor) -> Tensor:
-        centre, spread = self.get_buffer("centre"), self.get_buffer("spread")
+    def embed(self, features: Tensor, side: str = "real") -> Tensor:
+        centre, spread = self.get_buffer(f"centre_{side}"), self.get_buffer(f"spread_{side}")
         return functional.normalize(self.project((features - centre) / spread), dim=-1)
 
     def forward(self, maps: Tensor, released: bool = False) -> Tensor:
-        return self.embed(self.features(self.branch(maps) if released else maps))
-
-    def match(self, released: NDArray[np.float16], real: NDArray[np.float16]) -> None:
-        """Start the released branch where both sides have the same mean and spread in every channel."""
-        means, spreads = [], []
-        for maps in (released, real):
-            x = maps.astype(np.float32)
-            means.append(torch.from_numpy(x.mean((0, 2, 3))))
-            spreads.append(torch.from_numpy(x.std((0, 2, 3))).clamp_min(1e-3))
-        gain = (spreads[1] / spreads[0]).clamp(0.1, 10)
-        with torch.no_grad():
-            self.branch.weight.copy_(torch.diag(gain)[:, :, None, None])
-            assert self.branch.bias is not None
-            self.branch.bias.copy_(means[1] - gain * means[0])
+        if released:
+            return self.embed(self.features(self.branch(maps)), "released")
+        return self.embed(self.features(maps))
 
 
 def train_siamese(
-    network: Any,
+    net: Upper,
     released: NDArray[np.float16],
     real: NDArray[np.float16] | None,
     people: list[NDArray[np.intp]],
@@ -95,14 +96,7 @@ def train_siamese(
     seen is the one that is kept.
     """
     rng = np.random.default_rng(seed)
-    torch.manual_seed(seed)
-    net = Upper(network, trainable=True).requires_grad_(True).eval()  # statistics of the norms stay as they are
-    net.match(released[np.concatenate(people)], (released if real is None else real)[np.concatenate(people)])
-    if real is None:
-        with torch.no_grad():  # one side only: there is nothing to match
-            net.branch.weight.copy_(torch.eye(net.branch.out_channels)[:, :, None, None])
-            assert net.branch.bias is not None
-            net.branch.bias.zero_()
+    net.requires_grad_(True).eval()  # statistics of the norms stay as they are
     fast = [p for n, p in net.named_parameters() if n.startswith("branch")]
     slow = [p for n, p in net.named_parameters() if not n.startswith("branch")]
     optimizer = torch.optim.AdamW([{"params": fast, "at": 1e-3}, {"params": slow, "at": 2e-4}], weight_decay=0.02)

@@ -1,0 +1,27 @@
+"""Exhibits and packs that several tests attack."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.attacks.hospital import exhibit, noise, simple_pack, strangers
+
+
+@pytest.fixture(scope="session")
+def untouched():
+    return exhibit()
+
+
+@pytest.fixture(scope="session")
+def noisy(untouched):
+    return noise(untouched)
+
+
+@pytest.fixture(scope="session")
+def others(untouched):
+    return strangers(untouched)
+
+
+@pytest.fixture
+def pack(tmp_path):
+    return simple_pack(tmp_path)
