@@ -32,9 +32,10 @@ class ClassifierStage:
         share: float = 1.0,
         directory: Path | None = None,
         looks: int = 2,
+        head: nn.Linear | None = None,
     ) -> None:
-        """`start` is the backbone to begin with (None: from nothing); `share` of the patients, for learning curves;
-        `directory` keeps the looks."""
+        """`start` is the backbone to begin with (None: from nothing) and `head` its findings, where it knows some;
+        `share` of the patients, for learning curves; `directory` keeps the looks."""
         self.corpus, self.config, self.size = corpus, config, size
         rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
         if share < 1:
@@ -51,6 +52,8 @@ class ClassifierStage:
         if start is not None:
             self.module.encoder.backbone.load_state_dict(start.state_dict())
             self.module.encoder.backbone.freeze(frozen)
+        if head is not None:
+            self.module.head.load_state_dict(head.state_dict())
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.looks = Looks(corpus, self.module.encoder.backbone, size, looks, directory, config.seed)
 

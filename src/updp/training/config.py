@@ -10,11 +10,11 @@ from typing import Any
 from updp.training.loop import StageConfig
 
 _AUTOENCODER = StageConfig(steps=2000, batch=8, rate=5e-4, average=0.995)
-_VLM = StageConfig(steps=900, batch=48, rate=5e-4, average=0.995)
-_VLM_TEXT = StageConfig(steps=400, batch=128, rate=7e-4, warmup=20, average=0.99)
+_VLM = StageConfig(steps=500, batch=48, rate=5e-4, average=0.995)
+_VLM_TEXT = StageConfig(steps=600, batch=128, rate=7e-4, warmup=20, average=0.99)
 _GENERATOR = StageConfig(steps=11_600, batch=16, rate=5e-4, average=0.999)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
-_CLASSIFIER = StageConfig(steps=600, batch=64, rate=4e-4, average=0.995)
+_CLASSIFIER = StageConfig(steps=80, batch=64, rate=1e-4, warmup=20, average=0.98)
 
 
 @dataclass(frozen=True)

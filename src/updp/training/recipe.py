@@ -1,7 +1,7 @@
 """`updp train pack`: autoencoder → vlm → generator → identity → classifier, each resumable, then the pack.
 
-The classifier starts from the vlm's image tower, which has already learned what a chest film is; identity starts from
-ImageNet.
+The classifier starts from the vlm's image tower and the findings head it learned with, and needs little more; identity
+starts from ImageNet.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Recipe:
     ) -> None:
         self.corpus, self.directory, self.config = corpus, directory, config
         self.accelerator, self.say = accelerator, say
+        self.findings: Any = None  # the head that found them while the vlm learned, for the classifier to begin with
         directory.mkdir(parents=True, exist_ok=True)
 
     def _run(self, stage: Any, config: StageConfig, stop_after: float | None) -> Any:
@@ -87,7 +88,9 @@ class Recipe:
             self.directory,
             self.config.looks,
         )
-        vlm: VisionLanguage = self._run(stage, first, stop_after).vlm
+        learned = self._run(stage, first, stop_after)
+        vlm: VisionLanguage = learned.vlm
+        self.findings = learned.findings
         texts = VlmTextStage(self.corpus, second, vlm, self.directory)
         tuned: VisionLanguage = self._run(texts, second, stop_after)
         fitted = fit_heads(tuned, self.corpus, texts.looks[0], np.random.default_rng(self.config.seed))
@@ -123,6 +126,7 @@ class Recipe:
             self.config.frozen,
             directory=self.directory,
             looks=self.config.looks,
+            head=self.findings,
         )
         module: Classifier = self._run(stage, config, stop_after)
         return module
