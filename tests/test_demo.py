@@ -64,7 +64,6 @@ def test_every_fault_is_kept_back_for_its_reason(told):
 def test_receiver_finds_it_intact(told):
     _, result, _, _ = told
     assert result.verification.intact, [c for c in result.verification.checks if c.held is False]
-    assert result.outcome.status == "not-measured"
 
 
 def test_page_is_self_contained_and_plain_about_what_it_shows(told):
@@ -76,7 +75,16 @@ def test_page_is_self_contained_and_plain_about_what_it_shows(told):
     assert f"0 of {result.canaries}" in page
     for reason in result.outcome.quarantined:
         assert f"<code>{reason}</code>" in page
-    assert "Not measured" in page
+    assert "What was not measured, and why" in page
+
+
+def test_attacks_on_four_patients_prove_nothing_so_nothing_may_leave(told):
+    _, result, _, _ = told
+    assert result.outcome.status == "blocked"
+    facts = json.loads((result.outcome.folder / "evidence" / "evaluation.json").read_bytes())
+    assert facts["evaluation"]["quick"]
+    assert {m["detail"]["question"] for m in facts["measurements"]} >= {"linkage", "identification", "utility", "text"}
+    assert "too few patients" in result.report.read_text("utf-8")
 
 
 def test_progress_is_told(told):

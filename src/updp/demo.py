@@ -1,4 +1,4 @@
-"""The whole story on a virtual hospital: an export full of identity, a release, the receiver's check, one page to read.
+"""The whole story on a virtual hospital: an export full of identity, a release, the receiver's check, attacks, a page.
 
 Everything goes the way of a real run; only the source is invented. Because every identifier in it is known, the release
 can be swept for all of them, and the same sweep over the export shows that it finds what is there.
@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,10 +122,12 @@ def run(
         out / "hospital", out / "run", policy=policy, key=key, workers=workers, seed=seed, progress=progress
     )
     verification = updp.verify(outcome.folder, trusted=_public(key))
+    evaluation = updp.evaluate(outcome.folder, out / "hospital", key=key, quick=True, seed=seed)
+    outcome = replace(outcome, status=evaluation.verdict.status, folder=evaluation.folder)
     strings = ledger.strings()
     in_export = len({hit.canary for hit in sweep(out / "hospital", strings)})
     leaks = sorted({hit.canary for hit in sweep(outcome.folder, strings)})
-    facts = json.loads((outcome.folder / "evidence" / "evaluation.json").read_bytes())
+    facts = dict(evaluation.facts)
     facts["sweep"] = {"canaries": len(strings), "in_export": in_export, "leaks": len(leaks)}
     facts["verification"] = [
         {"name": check.name, "held": check.held, "detail": check.detail} for check in verification.checks
@@ -225,7 +227,7 @@ def _released_reports(folder: Path) -> dict[str, Report]:
 
 
 def _page(out: Path, outcome: Outcome, ledger: Ledger, facts: dict[str, Any], policy: Policy, key: Key) -> str:
-    from updp.release.card import evidence_page
+    from updp.evaluation.report import page
 
     shown = []
     for pair in pairs(out, outcome, ledger, policy, key):
@@ -241,7 +243,7 @@ def _page(out: Path, outcome: Outcome, ledger: Ledger, facts: dict[str, Any], po
                 "after_text": after_text,
             }
         )
-    return evidence_page(
+    return page(
         facts,
         policy,
         title="A virtual hospital, before and after",

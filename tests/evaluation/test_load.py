@@ -7,8 +7,9 @@ import pytest
 
 import updp
 from tests.conftest import CANARIES, Hospital, draw
+from tests.sources.exports import write_dicom
 from updp import film
-from updp.evaluation.load import NotComparable, label_matrix, load_case
+from updp.evaluation.load import NotComparable, _described, label_matrix, load_case
 from updp.keys import Key
 from updp.quarantine import Refused
 from updp.study import FINDINGS, Study
@@ -117,13 +118,24 @@ def test_a_film_that_cannot_be_read_any_more_is_refused_without_naming_it(made, 
     assert not isinstance(caught.value, Refused)
 
 
-def test_labels_are_as_the_source_says_and_missing_ones_are_nan():
+def test_labels_are_the_sources_else_the_reports_and_missing_ones_are_nan():
     studies = [
         Study("a", "a", "a", labels=("Pleural Effusion", "Support Devices")),
         Study("b", "b", "b", labels=()),
         Study("c", "c", "c", labels=None),
+        Study("d", "d", "d", labels=None),
     ]
-    matrix = label_matrix(studies)
+    texts = ["", "There is a large mass.", "", "Small left pleural effusion. No pneumothorax. Pleural thickening."]
+    matrix = label_matrix(studies, texts)
     assert matrix[0].sum() == matrix[0, FINDINGS.index("Effusion")] == 1
     assert matrix[1].sum() == 0
     assert np.isnan(matrix[2]).all()
+    assert {FINDINGS[j] for j in np.flatnonzero(matrix[3])} == {"Effusion", "Pleural_Thickening"}
+
+
+def test_age_and_sex_are_read_from_headers_where_only_they_have_them(tmp_path):
+    path = write_dicom(tmp_path / "x.dcm", PatientAge="061Y", PatientSex="F")
+    found = _described(Study("a", "a", "a", path=path))
+    assert (found.age, found.sex) == (61, "F")
+    (tmp_path / "x.png").write_bytes(b"\x89PNG")
+    assert _described(Study("a", "a", "a", path=tmp_path / "x.png")).age is None

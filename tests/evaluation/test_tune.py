@@ -42,7 +42,13 @@ def probes():
 def test_the_frontier_and_the_strength_are_written(source, tmp_path):
     told = []
     found = tune(
-        source, out=tmp_path / "t", method="dp-pix:m=image", strengths=[0.0, 1.0], films=80, probes=probes, say=told.append
+        source,
+        out=tmp_path / "t",
+        method="dp-pix:m=image",
+        strengths=[0.0, 1.0],
+        films=80,
+        probes=probes,
+        say=told.append,
     )
     facts = json.loads((tmp_path / "t" / "frontier.json").read_text())
     assert [p["strength"] for p in facts["points"]] == [0.0, 1.0]

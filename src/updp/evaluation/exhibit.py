@@ -22,7 +22,7 @@ class Exhibit:
     patients: NDArray[np.str_]
     splits: NDArray[np.str_]  # train, val, test
     views: NDArray[np.str_]  # PA, AP or ""
-    labels: NDArray[np.float32]  # N x findings, as the source says them; NaN where a film is not labelled
+    labels: NDArray[np.float32]  # N x findings, as source or report says; NaN where a film is not labelled
     ages: NDArray[np.float32]  # NaN where not known
     sexes: NDArray[np.str_]  # F, M or ""
     real_texts: list[str]  # "" where there is no report

@@ -32,8 +32,14 @@ if TYPE_CHECKING:
     from updp.sources.base import Source
 
 Films = NDArray[np.uint8]
-#: Names other label sets have for the same finding.
-SAME_FINDING = {"Pleural Effusion": "Effusion"}
+#: Names other label sets, and reports, have for the same finding.
+SAME_FINDING = {
+    "Pleural Effusion": "Effusion",
+    "pleural effusion": "Effusion",
+    "pleural thickening": "Pleural_Thickening",
+    "infiltrate": "Infiltration",
+    **{name.lower(): name for name in FINDINGS},
+}
 
 
 class NotComparable(ValueError):
@@ -171,6 +177,9 @@ def _exhibit(
                 raise NotComparable("a film cannot be read any more; release and source have to be as they were")
             yield film.grey8(film.square(loaded, image.size, image.fit))
 
+    texts = [_text(source, study, sections) for study in studies]
+    studies = [_described(study) for study in studies]
+
     count = len(rows)
     real = decoded(
         cache, ("real", digest, ids, image.size, image.fit), count, image.size, lambda: pixels(source, studies)
@@ -185,22 +194,50 @@ def _exhibit(
         patients=np.array([row["patient"] for row in rows]),
         splits=np.array([row["split"] for row in rows]),
         views=np.array([study.view or "" for study in studies]),
-        labels=label_matrix(studies),
+        labels=label_matrix(studies, texts),
         ages=np.array([np.nan if study.age is None else study.age for study in studies], np.float32),
         sexes=np.array([study.sex or "" for study in studies]),
-        real_texts=[_text(source, study, sections) for study in studies],
+        real_texts=texts,
         released_texts=[_text(copy, study, sections) for study in counterparts],
     )
 
 
-def label_matrix(studies: list[Study]) -> NDArray[np.float32]:
-    """Findings as the source says them, films x findings; NaN where a film is not labelled."""
+def label_matrix(studies: list[Study], texts: list[str]) -> NDArray[np.float32]:
+    """Findings, films x findings: as the source labels them, else as its report states them; NaN without either.
+
+    Most hospitals have reports and no labels. What a report states is read by the lexicon with negation that also
+    marks generated reports; denied and unmentioned findings count as absent.
+    """
+    from updp.utility.findings import findings
+
     out = np.full((len(studies), len(FINDINGS)), np.nan, np.float32)
-    for i, study in enumerate(studies):
+    for i, (study, text) in enumerate(zip(studies, texts, strict=True)):
         if study.labels is not None:
             present = {SAME_FINDING.get(label, label) for label in study.labels}
-            out[i] = [name in present for name in FINDINGS]
+        elif text.strip():
+            present = {SAME_FINDING.get(found.name, "") for found in findings(text) if found.present}
+        else:
+            continue
+        out[i] = [name in present for name in FINDINGS]
     return out
+
+
+def _described(study: Study) -> Study:
+    """The study with what only its header says of the patient: sources of DICOM files read headers late."""
+    if study.path is None or (study.age is not None and study.sex is not None) or not film.is_dicom(study.path):
+        return study
+    import pydicom
+
+    from updp.sources.base import age_of, sex_of
+
+    try:
+        with film.quiet():
+            header = pydicom.dcmread(study.path, stop_before_pixels=True, specific_tags=["PatientAge", "PatientSex"])
+            told = {name: str(header.get(name) or "").strip() for name in ("PatientAge", "PatientSex")}
+    except Exception:  # pydicom raises anything on damaged input, and quotes it
+        return study
+    age = age_of(told["PatientAge"]) if study.age is None else study.age
+    return study.but(age=age, sex=study.sex or sex_of(told["PatientSex"]))
 
 
 def _text(source: Source, study: Study, sections: tuple[str, ...]) -> str:

@@ -96,7 +96,7 @@ def take_sample(
     if not chosen:
         raise NoSample("the source has no frontal film of the splits asked for")
     line = stations.build(opened, policy, PUBLIC_KEY)
-    kept: list[tuple[Study, Study, str]] = []
+    kept: list[tuple[Study, str]] = []
     pixels: list[NDArray[np.uint8]] = []
     for study in chosen:
         try:
@@ -106,22 +106,20 @@ def take_sample(
         passed = stations.passage(study, line)
         if isinstance(passed, Study) and passed.pixels is not None:
             pixels.append(film.grey8(passed.pixels))
-            kept.append(
-                (study, passed.but(pixels=None, header=None), text.text(policy.report.sections) if text else "")
-            )
+            kept.append((passed.but(pixels=None, header=None), text.text(policy.report.sections) if text else ""))
     if not kept:
         raise NoSample("none of the sampled films can be read")
-    studies = [cleaned for _, cleaned, _ in kept]
+    studies = [cleaned for cleaned, _ in kept]
     ids = "\n".join(study.film_id for study in studies)
     size = policy.image.size
     real = decoded(cache, ("sample", ids, size, policy.image.fit, _sum(pixels)), len(kept), size, lambda: iter(pixels))
     return Sample(
         studies=studies,
         real=real,
-        real_texts=[text for _, _, text in kept],
+        real_texts=[text for _, text in kept],
         released_texts=[s.report.text(policy.report.sections) if s.report else "" for s in studies],
-        ages=np.array([np.nan if raw.age is None else raw.age for raw, _, _ in kept], np.float32),
-        sexes=np.array([raw.sex or "" for raw, _, _ in kept]),
+        ages=np.array([np.nan if s.age is None else s.age for s in studies], np.float32),
+        sexes=np.array([s.sex or "" for s in studies]),
         digest=hashlib.sha256(f"{ids}\0{_sum(pixels)}".encode()).hexdigest(),
     )
 
@@ -258,7 +256,7 @@ def exhibit_of(sample: Sample, made: Made) -> Exhibit:
         patients=np.array([study.patient_id for study in sample.studies]),
         splits=np.array([study.split or "train" for study in sample.studies]),
         views=np.array([study.view or "" for study in sample.studies]),
-        labels=label_matrix(sample.studies),
+        labels=label_matrix(sample.studies, sample.real_texts),
         ages=sample.ages,
         sexes=sample.sexes,
         real_texts=sample.real_texts,
