@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -24,6 +27,12 @@ def run(method, pixels, strength=None, seed=1):
 def test_every_registered_method_keeps_the_protocol(name):
     assert isinstance(make_method(name), Method)
     assert method_info(name).name == name
+
+
+def test_listing_methods_loads_no_network():
+    code = "import sys; from updp.methods import METHODS, method_info; "
+    code += "[method_info(name) for name in METHODS]; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_unknown_method_lists_those_there_are():

@@ -37,9 +37,10 @@ def _class(name: str) -> Any:
 
 
 def method_info(name: str) -> MethodInfo:
-    """What a method is, without making one."""
-    info: MethodInfo = _class(name).info
-    return info
+    """What a method is, without making one, nor loading its networks."""
+    from updp.methods.listing import LISTED
+
+    return LISTED[name] if name in LISTED else _class(name).info
 
 
 def make_method(name: str, options: Mapping[str, Any] | None = None) -> Method:

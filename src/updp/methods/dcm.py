@@ -24,6 +24,7 @@ from torch.nn import functional
 
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.listing import DCM
 from updp.methods.unet import SmallUNet
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
@@ -87,16 +88,7 @@ class Compensator(nn.Module):
 
 
 class DCMDeID(Trained):
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="dcm",
-        summary="cells that show the patient blocked and filled in from a short code of the findings",
-        knob="rho, the share of cells that are blocked, from none (the film itself) to all (the code alone)",
-        default_strength=0.95,
-        guarantee="none; at rho = 1 the film is a function of a short code, whose length the weights' card states",
-        paper="Tian et al., Semantics versus Identity, arXiv 2507.21703 (design after its abstract)",
-        domain="cxr",
-        needs=frozenset({"autoencoder", "identity"}),
-    )
+    info: ClassVar[MethodInfo] = DCM
 
     def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS, spare: float = 0.5) -> None:
         if spare < 0:

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.listing import PRICHEXY
 from updp.methods.unet import SmallUNet
 from updp.study import Study
 
@@ -45,16 +46,7 @@ class Deformer(nn.Module):
 class PriCheXyNet(Trained):
     """``strength`` scales mu up to ``max_mu``; at 1/3 it is the largest published mu, 0.01."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="prichexy",
-        summary="a learned deformation of the film, by at most a few pixels",
-        knob="mu, the size of the deformation, from 0 to max_mu (0.03: 3.8 pixels of 256)",
-        default_strength=1 / 3,
-        guarantee="none; pixels move by at most mu (n - 1) / 2",
-        paper="Packhäuser et al., Deep Learning-Based Anonymization of Chest Radiographs, MICCAI 2023",
-        domain="cxr",
-        needs=frozenset({"identity"}),
-    )
+    info: ClassVar[MethodInfo] = PRICHEXY
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.listing import PRIVACY_NET
 from updp.methods.unet import SmallUNet
 from updp.models.classifier import Classifier
 from updp.study import Study
@@ -56,16 +57,7 @@ class EncoderAndTask(nn.Module):
 
 
 class PrivacyNet(Trained):
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="privacy-net",
-        summary="an encoded picture, for a classifier that was trained along",
-        knob="weight of undecidedness about the patient against the findings, from 0 to its largest",
-        default_strength=0.5,
-        guarantee="none",
-        paper="Kim et al., Privacy-Net, IEEE TMI 2021",
-        domain="cxr",
-        needs=frozenset({"identity", "classifier"}),
-    )
+    info: ClassVar[MethodInfo] = PRIVACY_NET
 
     def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS) -> None:
         super().__init__(pack, weights)

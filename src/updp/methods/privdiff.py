@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.listing import PRIVDIFF
 from updp.methods.suppression import Groups, Suppression, plain_attention
 from updp.models.generator import Attention, Condition, UNet, noise_level, signal
 from updp.study import Study
@@ -150,16 +151,7 @@ def guided(parts: Sequence[Tensor], w_diagnosis: float, w_sensitive: Sequence[fl
 class PrivDiffNet(Trained):
     """``sas`` and ``spg`` switch the two parts: both off is the paper's vanilla, and so on through its ablation."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="privdiff",
-        summary="the film noised and denoised, told the findings and steered off the patient",
-        knob="how far towards noise, from the autoencoder alone (0) to pure noise (1)",
-        default_strength=1.0,
-        guarantee="none below strength 1; at 1 the film tells of its patient what the findings' labels tell, no more",
-        paper="Akhter et al., Hide Identity, Preserve Pathology, PMLR 317, 2026",
-        domain="cxr",
-        needs=frozenset({"autoencoder", "identity", "labels"}),
-    )
+    info: ClassVar[MethodInfo] = PRIVDIFF
     #: Guidance outside the middle of the way costs time and gains nothing.
     middle = (0.1, 0.95)
 
