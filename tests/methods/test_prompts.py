@@ -157,32 +157,52 @@ def test_settings_without_meaning_are_refused(wrong):
 
 
 def test_a_prompt_starts_from_the_reports_allowed_words():
-    ids, mask, _ = start(VLM, VOCABULARY, ["Small left effusion in John Smith, 2019."], 8, rngs(1))
+    ids, mask, _, _ = start(VLM, VOCABULARY, ["Small left effusion in John Smith, 2019."], 8, rngs(1))
     assert VOCABULARY.spell(ids[0][mask[0]].tolist())[0] == "small left effusion in"
 
 
 @pytest.mark.parametrize("text", ["", "Smith 2019", "Привет мир", "XXXX XXXX"])
 def test_a_report_with_nothing_to_say_starts_from_favoured_words(text):
-    ids, mask, _ = start(VLM, VOCABULARY, [text], 8, rngs(1))
+    ids, mask, _, _ = start(VLM, VOCABULARY, [text], 8, rngs(1))
     assert mask.sum() == 4
     assert VOCABULARY.favoured[ids[mask]].all()
 
 
 def test_a_report_of_ten_thousand_words_is_cut_to_length():
-    ids, mask, cut = start(VLM, VOCABULARY, ["left effusion " * 5000], 8, rngs(1))
+    ids, mask, _, cut = start(VLM, VOCABULARY, ["left effusion " * 5000], 8, rngs(1))
     assert cut == [9_992]
     assert ids.shape == mask.shape == (1, 8)
 
 
+def test_with_free_words_the_report_stays_and_only_the_rest_moves():
+    begun = start(VLM, VOCABULARY, ["small left effusion", "no mass"], 8, rngs(2), free=3)
+    assert begun.mask.sum(1).tolist() == [6, 5]
+    assert begun.fixed.sum(1).tolist() == [3, 2]
+    targets = VLM.embed_texts(["clear lung is normal there", "clear lung is normal there"]).detach()
+    projector = Projector(TABLE, VOCABULARY, Projection())
+    found = align(
+        VLM, VOCABULARY, begun.ids, begun.mask, targets, projector,
+        steps=20, rate=0.1, straight_through=True, fixed=begun.fixed,
+    )  # fmt: skip
+    assert torch.equal(found.ids[begun.fixed], begun.ids[begun.fixed])
+    assert not torch.equal(found.ids, begun.ids)
+
+
+def test_a_report_leaves_room_for_the_free_words():
+    begun = start(VLM, VOCABULARY, ["left effusion " * 20], 8, rngs(1), free=3)
+    assert begun.fixed.sum() == 5
+    assert begun.cut == [35]
+
+
 def test_the_frame_embeds_prompts_exactly_as_text_is():
     texts = ["small left effusion", "no mass", "clear lung is normal there"]
-    ids, mask, _ = start(VLM, VOCABULARY, texts, 8, rngs(3), least=1)
+    ids, mask, _, _ = start(VLM, VOCABULARY, texts, 8, rngs(3), least=1)
     assert torch.allclose(Frame(VLM, VOCABULARY, mask).embed(TABLE[ids]), VLM.embed_texts(texts), atol=1e-5)
 
 
 def aligned(films, texts, seed=0, **more):
     settings = {"steps": 25, "rate": 0.3, "straight_through": True} | more
-    ids, mask, _ = start(VLM, VOCABULARY, texts, 8, rngs(len(texts), seed))
+    ids, mask, _, _ = start(VLM, VOCABULARY, texts, 8, rngs(len(texts), seed))
     return align(VLM, VOCABULARY, ids, mask, films, projector(bonus=0.02), **settings)
 
 
@@ -209,7 +229,7 @@ def test_a_study_gets_the_same_prompt_in_any_batch():
     films = target(7, 3)
     together = aligned(films, texts)
     for n in range(3):
-        ids, mask, _ = start(VLM, VOCABULARY, texts[n : n + 1], 8, rngs(1, n))
+        ids, mask, _, _ = start(VLM, VOCABULARY, texts[n : n + 1], 8, rngs(1, n))
         alone = align(VLM, VOCABULARY, ids, mask, films[n : n + 1], projector(bonus=0.02), steps=25, rate=0.3,
                       straight_through=True)  # fmt: skip
         assert together.ids[n][together.mask[n]].tolist() == alone.ids[0][alone.mask[0]].tolist()
@@ -257,7 +277,7 @@ def test_whatever_goes_in_no_fault_comes_out(ids):
 @pytest.mark.parametrize("search", [prompt_search.greedy_coordinate, prompt_search.tensor_train])
 def test_published_searches_improve_and_use_allowed_words_only(search):
     film = target(3)[0]
-    ids, mask, _ = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
+    ids, mask, _, _ = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
     small = {"trials": 64} if search is prompt_search.greedy_coordinate else {"evaluations": 200, "draws": 50}
     found = search(VLM, VOCABULARY, ids, mask, film, steps=4, generator=torch.Generator().manual_seed(0), **small)
     begun = float((VLM.embed_texts(["small left effusion in the lung"])[0] * film).sum())
@@ -280,5 +300,3 @@ def test_a_tensor_train_is_a_distribution_and_learns_what_it_is_shown():
         (-model.log_likelihood(shown).mean()).backward()
         optimiser.step()
     assert (model.sample(50, generator) == shown[0]).all(1).float().mean() > 0.8
-
-

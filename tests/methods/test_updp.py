@@ -73,7 +73,7 @@ def test_no_prompt_has_a_blocked_word_or_a_detector_hit(pack, mode):
 
 def test_the_prompt_is_nowhere_in_what_leaves(pack):
     made = method(pack).deidentify(studies(2), None, streams(2))
-    assert all(set(one.decided) <= {"mode", "rerolls"} for one in made)
+    assert all(set(one.decided) <= {"mode", "rerolls", "words_cut"} for one in made)
 
 
 def test_a_study_gets_the_same_film_in_any_batch_and_another_with_another_stream(pack):

@@ -125,10 +125,11 @@ class Frame:
 
 
 class Start(NamedTuple):
-    """Where prompts begin: ids and mask N×L, and how many allowed words of each text had no room."""
+    """Where prompts begin: ids and mask N×L, the places that stay, and how many allowed words had no room."""
 
     ids: Tensor
     mask: Tensor
+    fixed: Tensor
     cut: list[int]
 
 
@@ -143,31 +144,38 @@ def start(
     drop_blocked: bool = True,
     fixed_length: bool = False,
     least: int = 4,
+    free: int | None = None,
 ) -> Start:
     """What to begin from: the report's words, or random favoured ones.
+
+    With ``free`` the report's words stay as they are and that many words, random at first, follow for the film to
+    choose; without, every word may move.
 
     With ``drop_blocked`` a blocked word leaves no trace; without, its embedding is projected to its nearest allowed
     neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up.
     """
     favoured = vocabulary.favoured.nonzero()[:, 0].tolist()
-    rows, cut = [], []
+    rows, cut, kept = [], [], []
+    room = length if free is None else max(0, length - free)
     for text, rng in zip(texts, rngs, strict=True):
         ids = [] if init == "random" else vocabulary.encode(text)
         if drop_blocked:
             ids = [index for index in ids if not vocabulary.blocked[index]]
-        cut.append(max(0, len(ids) - length))
-        ids = ids[:length]
-        wanted = length if fixed_length or init == "random" else min(least, length)
+        cut.append(max(0, len(ids) - room))
+        ids = ids[:room]
+        kept.append(0 if free is None else len(ids))
+        wanted = length if fixed_length or init == "random" else min(max(least, len(ids) + (free or 0)), length)
         while len(ids) < wanted:
             ids.append(favoured[int(rng.integers(len(favoured)))])
         rows.append(ids)
     width = length if fixed_length else max(map(len, rows))
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
     out = torch.zeros(len(rows), width, dtype=torch.long)
+    fixed = torch.arange(width) < torch.tensor(kept)[:, None]
     for i, ids in enumerate(rows):
         out[i, : len(ids)] = torch.tensor(ids)
         mask[i, : len(ids)] = True
-    return Start(out, mask, cut)
+    return Start(out, mask, fixed, cut)
 
 
 def align(
@@ -182,8 +190,9 @@ def align(
     rate: float,
     straight_through: bool,
     noise: Tensor | None = None,
+    fixed: Tensor | None = None,
 ) -> Prompts:
-    """Move prompts towards films (unit embeddings N×D) and project them.
+    """Move prompts towards films (unit embeddings N×D) and project them; places that are ``fixed`` keep their word.
 
     Straight-through: every step is taken at the projected prompt and applied to the free one, and the best projected
     prompt is kept. Else: the free prompt is optimised alone and projected once at the end.
@@ -193,6 +202,7 @@ def align(
     rows = table[ids].clone()
     adam = _Adam(rate)
     count, length = ids.shape
+    moving = mask if fixed is None else mask & ~fixed
     best = Prompts(ids, mask, rows.clone(), torch.full((count,), -2.0))
 
     def consider(chosen: Tensor, scores: Tensor) -> None:
@@ -201,11 +211,13 @@ def align(
         best.rows = torch.where(better[:, None, None], rows, best.rows)
         best.scores = torch.where(better, scores, best.scores)
 
-    def projected() -> Tensor:
-        return projector.project(rows.reshape(count * length, -1)).reshape(count, length)
+    def projected(at: Tensor, draws: Tensor | None = None) -> Tensor:
+        flat = None if draws is None else draws.reshape(count * length, -1)
+        chosen = projector.project(at.reshape(count * length, -1), flat).reshape(count, length)
+        return chosen if fixed is None else torch.where(fixed, ids, chosen)
 
     for _ in range(steps):
-        chosen = projected() if straight_through else None
+        chosen = projected(rows) if straight_through else None
         point = (rows if chosen is None else table[chosen]).detach().requires_grad_()
         scores = (frame.embed(point) * films).sum(1)
         (slope,) = torch.autograd.grad((1 - scores).sum(), point)
@@ -214,17 +226,16 @@ def align(
             best.trace.append(float(best.scores.mean()))
         else:
             best.trace.append(float(scores.detach().mean()))
-        rows = adam.step(rows, slope * mask[..., None])
+        rows = adam.step(rows, slope * moving[..., None])
     with torch.no_grad():
         if straight_through:
-            chosen = projected()
+            chosen = projected(rows)
             consider(chosen, (frame.embed(table[chosen]) * films).sum(1))
         else:
             best.rows = rows
-            best.ids = projected()
+            best.ids = projected(rows)
         if noise is not None and projector.rule.temperature > 0:
-            flat = best.rows.reshape(count * length, -1)
-            best.ids = projector.project(flat, noise.reshape(count * length, -1)).reshape(count, length)
+            best.ids = projected(best.rows, noise)
         best.scores = (frame.embed(table[best.ids]) * films).sum(1)
     return best
 

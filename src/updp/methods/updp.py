@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from updp.methods.prompts import Guard, Projector
+    from updp.methods.prompts import Guard, Projector, Start
     from updp.methods.vocabulary import Vocabulary
     from updp.models.pack import Pack
 
@@ -70,7 +70,8 @@ class UPDP:
         mode: Mode = "resolved",
         search: Search = "align",
         init: Literal["report", "random"] = "report",
-        length: int = 24,
+        length: int = 40,
+        free: int | None = 8,
         steps: int = 40,
         rate: float = 0.05,
         top_k: int = 10,
@@ -89,12 +90,16 @@ class UPDP:
             raise ValueError("mode is one of resolved, literal, ldp")
         if search not in ("align", "report", "random", "pez", "mma", "steps"):
             raise ValueError("search is one of align, report, random, pez, mma, steps")
+        if free is not None and free < 1:
+            raise ValueError("free must be at least 1, or absent for every word")
         if length < 1 or steps < 0 or sampler_steps < 1 or rerolls < 0:
             raise ValueError("length and sampler_steps must be at least 1, steps and rerolls not negative")
         if mode == "ldp" and image_to_image:
             raise ValueError("mode ldp cannot be combined with image_to_image: the film would leave by another door")
         self.pack_name, self.mode, self.search, self.init = pack, mode, search, init
         self.length, self.steps, self.rate = length, steps, rate
+        # The paper's own readings and its baselines let every word move.
+        self.free = free if mode == "resolved" and search in ("align", "report") and init == "report" else None
         self.top_k, self.bonus, self.temperature = top_k, bonus, temperature
         self.straight_through = mode == "resolved" if straight_through is None else straight_through
         self.sampler_steps, self.guidance, self.image_to_image = sampler_steps, guidance, image_to_image
@@ -208,7 +213,7 @@ class UPDP:
                 targets = vlm.embed_images(films)
         rule = self._projection(strength)
         projector = prompts.Projector(vlm.token_table.detach(), vocabulary, rule)
-        ids, mask, cut = prompts.start(
+        begun = prompts.start(
             vlm,
             vocabulary,
             [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
@@ -217,13 +222,19 @@ class UPDP:
             init="random" if self.search in ("random", "pez") else self.init,
             drop_blocked=self.mode != "literal",
             fixed_length=self.mode == "ldp",
+            free=None if self.free is None else self._free(strength),
         )
         draws = None
         if rule.temperature > 0:
             width = projector.width()
-            draws = torch.from_numpy(np.stack([rng.random((ids.shape[1], width)) for rng in rngs])).float()
-        found = self._search(ids, mask, targets, projector, strength, rngs, draws)
-        return replace(self._checked(found, targets, projector), cut=cut)
+            draws = torch.from_numpy(np.stack([rng.random((begun.ids.shape[1], width)) for rng in rngs])).float()
+        found = self._search(begun, targets, projector, strength, rngs, draws)
+        return replace(self._checked(found, targets, projector), cut=begun.cut)
+
+    def _free(self, strength: float) -> int:
+        """Words the film may choose: none of them where the report is all."""
+        steps = round(self.steps * (1 - strength))
+        return min(round((self.free or 0) * (1 - strength)), self._room) if steps and self.search == "align" else 0
 
     @cached_property
     def _room(self) -> int:
@@ -242,8 +253,7 @@ class UPDP:
 
     def _search(
         self,
-        ids: Tensor,
-        mask: Tensor,
+        begun: Start,
         targets: Tensor,
         projector: Projector,
         strength: float,
@@ -256,6 +266,7 @@ class UPDP:
         from updp.methods import prompt_search, prompts
 
         vlm, vocabulary = self.pack.vlm, self.vocabulary
+        ids, mask = begun.ids, begun.mask
         steps = round(self.steps * (1 - strength)) if self.mode == "resolved" else self.steps
         if self.search in ("report", "random"):
             steps = 0
@@ -263,6 +274,7 @@ class UPDP:
             return prompts.align(
                 vlm, vocabulary, ids, mask, targets, projector,
                 steps=steps, rate=self.rate, straight_through=self.straight_through, noise=draws,
+                fixed=None if self.free is None else begun.fixed,
             )  # fmt: skip
         search = prompt_search.greedy_coordinate if self.search == "mma" else prompt_search.tensor_train
         singles = []
