@@ -7,9 +7,10 @@ import pytest
 from tests.conftest import Hospital, sweep
 from tests.evaluation.probes import Budget, Fixed, PixelLinkage, figure
 from updp.bench import methods as module
-from updp.bench.methods import BadBench, bench_methods, cell, markdown, published
+from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, published
+from updp.evaluation.sample import Setting
 from updp.measurement import Measurement
-from updp.methods import UnknownMethod
+from updp.methods import METHODS, UnknownMethod
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +105,16 @@ def test_wrong_names_end_before_any_film_is_read(source, tmp_path, options, erro
     with pytest.raises(error, match=match):
         run(source, tmp_path / "b", **options)
     assert not (tmp_path / "b").exists()
+
+
+def test_where_weights_come_from_does_not_make_another_method():
+    row = Row(Setting.parse("privdiff:weights=mine", 0.9), (), 1.0, 0, 10)
+    other = Row(Setting.parse("updp:search=report"), (), 1.0, 0, 10)
+    assert module._of([row, other], "privdiff") == [row]
+    assert module._of([row, other], "updp") == []
+    assert module._of([row, other], "updp:search=report") == [other]
+    known = {entry["method"].partition(":")[0] for table in ("identity", "privdiff") for entry in published()[table]}
+    assert known <= METHODS.keys()
 
 
 def test_a_figure_is_never_bare_and_a_missing_one_says_so():

@@ -285,7 +285,13 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
 
 
 def _of(rows: Sequence[Row], method: str) -> list[Row]:
-    return [row for row in rows if row.setting.method == method]
+    """Rows of a method; where its weights come from does not make it another."""
+
+    def plain(setting: Setting) -> str:
+        kept = tuple((name, value) for name, value in setting.options if name not in ("pack", "weights"))
+        return Setting(setting.name, kept).method
+
+    return [row for row in rows if plain(row.setting) == method]
 
 
 def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
