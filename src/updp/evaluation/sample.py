@@ -84,6 +84,7 @@ def take_sample(
     cache: Path,
 ) -> Sample:
     """About ``films`` films of whole patients, shared between splits as ``splits`` says."""
+    stations.hush()  # libraries quote the data in warnings
     opened = open_source(
         source, layout, frontal_only=True, max_pixels=policy.image.max_pixels, min_side=policy.image.min_side
     )

@@ -1,0 +1,133 @@
+"""The real attacks and measures, on invented patients: the gate finds in them what it reads, and judges rightly."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.attacks import hospital
+from tests.utility import small
+from updp.attacks import attacks
+from updp.attacks.base import Budget
+from updp.evaluation.evaluate import NO_MEMBERS, SAVINGS, left_out, run_probes
+from updp.evaluation.report import CURVES, curve_points
+from updp.policy import GatePolicy
+from updp.release.gate import BOUNDS, MEASUREMENTS, judge
+from updp.utility import utilities
+
+
+def by_question(measured):
+    out = {}
+    for m in measured:
+        out.setdefault(m.detail["question"], []).append(m)
+    return out
+
+
+@pytest.fixture(scope="module")
+def untouched():
+    return hospital.exhibit(patients=28)
+
+
+@pytest.fixture(scope="module")
+def attacked(untouched, tmp_path_factory):
+    """Every attack on films released as they are."""
+    pack = hospital.simple_pack(tmp_path_factory.mktemp("pack"))
+    return run_probes(untouched, pack, hospital.SMALL, 0, probes=attacks())
+
+
+@pytest.fixture(scope="module")
+def used():
+    """The diagnosis experiment on films without labels: it names what it would have measured, at no cost."""
+    blank = small.exhibit().but(labels=np.full_like(small.exhibit().labels, np.nan))
+    return run_probes(blank, None, Budget.quick(), 0, probes=utilities(["diagnosis"]))
+
+
+def test_every_bound_of_the_gate_reads_a_measurement_that_exists(attacked, used):
+    evidence = by_question([*attacked, *used])
+    assert evidence.keys() == MEASUREMENTS.keys()
+    for question, bound in BOUNDS.items():
+        names = [m.name for m in evidence[question] if bound.reads(m)]
+        assert names, question
+        assert not any(name.startswith("reference") for name in names)
+
+
+def test_no_attack_failed(attacked, used):
+    assert [m.name for m in (*attacked, *used) if m.detail.get("failed")] == []
+
+
+def test_untouched_films_are_blocked_for_what_links_them(attacked, used):
+    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question([*attacked, *used]))
+    held = {check.name: check.held for check in result.checks}
+    assert result.status == "blocked"
+    assert held["linkage"] is False
+    assert held["identification"] is False
+    assert held["attributes"] is False
+
+
+def test_one_film_a_patient_still_gets_an_answer_about_the_film_itself(untouched, tmp_path):
+    single = untouched.take(np.arange(0, len(untouched), 3))
+    found = run_probes(single, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=attacks(["verification"]))
+    strongest = next(m for m in found if m.name == "strongest linkage")
+    assert strongest.measured
+    assert "own film" in strongest.detail["strongest"]
+    skipped = [m for m in found if not m.measured and "two films" in str(m.reason)]
+    assert skipped
+
+
+def test_too_few_patients_are_blocked_not_crashed(untouched, tmp_path):
+    few = untouched.take(np.flatnonzero(np.isin(untouched.patients, ["p000", "p001", "p020", "p021"])))
+    found = run_probes(few, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=attacks())
+    assert not any(m.detail.get("failed") for m in found)
+    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question(found))
+    linkage = next(check for check in result.checks if check.name == "linkage")
+    assert linkage.held is False
+    assert "at least 10 needed" in linkage.detail
+
+
+def test_missing_labels_are_said_and_block(used):
+    assert [m.measured for m in used if m.name == "diagnosis utility"] == [False]
+    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question(used))
+    check = next(check for check in result.checks if check.name == "utility")
+    assert check.held is False
+    assert "labelled" in check.detail
+
+
+def test_networks_that_answer_nan_are_an_open_question(untouched, tmp_path):
+    broken = hospital.simple_pack(tmp_path, broken=True)
+    found = run_probes(untouched, broken, hospital.SMALL, 0, probes=attacks(["verification", "identification"]))
+    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question(found))
+    held = {check.name: check.held for check in result.checks}
+    assert held["linkage"] is False
+    assert held["identification"] is False
+
+
+def test_strangers_to_the_generator_are_told_apart_from_too_few(attacked):
+    found = [m for m in attacked if m.name == "strongest membership"]
+    # The simple pack keeps no list of training films, which is neither.
+    assert found
+    assert all(m.reason != NO_MEMBERS for m in found)
+
+
+def test_measurements_are_plain_json_without_a_patient(attacked, untouched):
+    text = json.dumps([m.to_json() for m in attacked])
+    assert not any(f'"{patient}"' in text for patient in set(untouched.patients.tolist()))
+
+
+def test_curves_can_be_drawn(attacked):
+    for kind in CURVES:
+        drawn = [m for m in attacked if m.detail.get(kind)]
+        assert drawn, kind
+        assert all(len(curve_points(m.detail[kind])) > 1 for m in drawn)
+
+
+def test_a_quick_budget_says_what_it_saves_on():
+    said = left_out(Budget.quick())
+    assert any("reconstruction attack: none instead of" in text for text in said)
+    assert left_out(Budget.full()) == []
+    saved = {name for name in vars(Budget.full()) if getattr(Budget.quick(), name) != getattr(Budget.full(), name)}
+    assert saved <= SAVINGS.keys()
+
+
+def test_a_probe_is_marked_with_its_question(attacked):
+    assert {m.detail["probe"] for m in attacked} == {attack.name for attack in attacks()}
+    assert all(m.detail["question"] in MEASUREMENTS for m in attacked)
