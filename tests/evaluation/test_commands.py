@@ -13,7 +13,7 @@ FAKES = (
     "import sys, updp.cli\n"
     "from updp.evaluation import evaluate as module\n"
     "from tests.evaluation.probes import Broken, Budget, PixelLinkage, passing\n"
-    "module.default_probes = lambda: {probes}\n"
+    "module.default_probes = lambda quick: {probes}\n"
     "module.budget_of = lambda quick: Budget()\n"
     "module.learned_in = lambda folder: None\n"
     "sys.argv = ['updp', *sys.argv[1:]]\n"

@@ -9,7 +9,7 @@ from tests.attacks import hospital
 from tests.utility import small
 from updp.attacks import attacks
 from updp.attacks.base import Budget
-from updp.evaluation.evaluate import NO_MEMBERS, SAVINGS, left_out, run_probes
+from updp.evaluation.evaluate import NO_MEMBERS, NOT_QUICK, SAVINGS, default_probes, left_out, run_probes
 from updp.evaluation.report import CURVES, curve_points
 from updp.policy import GatePolicy
 from updp.release.gate import BOUNDS, MEASUREMENTS, judge
@@ -124,6 +124,7 @@ def test_a_quick_budget_says_what_it_saves_on():
     said = left_out(Budget.quick())
     assert any("reconstruction attack: none instead of" in text for text in said)
     assert left_out(Budget.full()) == []
+    assert {p.name for p in default_probes()} - {p.name for p in default_probes(quick=True)} == set(NOT_QUICK)
     saved = {name for name in vars(Budget.full()) if getattr(Budget.quick(), name) != getattr(Budget.full(), name)}
     assert saved <= SAVINGS.keys()
 
