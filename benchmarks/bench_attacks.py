@@ -140,6 +140,8 @@ def main() -> None:
     parser.add_argument("--films", type=int, default=2000)
     parser.add_argument("--pack", default="cxr256")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--steps", type=int, help="of the Siamese net; 0 leaves it out")
+    parser.add_argument("--networks", nargs="*", help="looked through beside the identity network")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--attacks", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--threads", type=int, default=2)
@@ -148,6 +150,10 @@ def main() -> None:
     pack = updp.load_pack(options.pack)
     exhibit = read(options.data, options.films, pack.info["size"])
     budget = (Budget.quick() if options.quick else Budget.full()).but(threads=options.threads)
+    if options.steps is not None:
+        budget = budget.but(steps=options.steps)
+    if options.networks is not None:
+        budget = budget.but(networks=tuple(options.networks))
     cache = None if options.cache is None else FolderCache(options.cache)
     scored = exhibit.rows("val", "test")
     people = [len(set(exhibit.patients[rows].tolist())) for rows in (exhibit.rows("train"), scored)]

@@ -99,6 +99,9 @@ class Membership:
                 what = "patients known to have trained the generator" if state else "patients known not to have"
                 reason = too_few(have, what)
                 return absent(names, reason, question=QUESTION, n=have, chance=0.5, needed=FEWEST_PATIENTS)
+        if not hasattr(look.pack.generator, "add_noise"):
+            reason = "this generator does not say how noise is put on its latents"
+            return absent(names, reason, question=QUESTION, chance=0.5)
         losses = self._losses(look, chosen)
         inside, patients = members[chosen], exhibit.patients[chosen]
         scores = {
