@@ -8,7 +8,7 @@ import pytest
 from tests.attacks import hospital
 from tests.utility import small
 from updp.attacks import attacks
-from updp.attacks.base import Budget
+from updp.attacks.base import Budget, too_few
 from updp.evaluation.evaluate import NO_MEMBERS, NOT_QUICK, SAVINGS, default_probes, left_out, run_probes
 from updp.evaluation.report import CURVES, curve_points
 from updp.policy import GatePolicy
@@ -105,6 +105,7 @@ def test_strangers_to_the_generator_are_told_apart_from_too_few(attacked):
     found = [m for m in attacked if m.name == "strongest membership"]
     # The simple pack keeps no list of training films, which is neither.
     assert found
+    assert too_few(0, "patients known to have trained the generator") == NO_MEMBERS
     assert all(m.reason != NO_MEMBERS for m in found)
 
 
