@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections import Counter, OrderedDict
+from bisect import bisect_right
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -89,15 +90,15 @@ class Cleaner:
         own = surrogates.name_words(known)
         cleaned = []
         counts: Counter[str] = Counter()
-        queue = list(spans)
+        queue = deque(spans)
         for low, high in bounds:
             out: list[str] = []
             end = low
             while queue and queue[0].start < high:
-                span = queue.pop(0)
+                span = queue.popleft()
                 stop = min(span.end, high)
                 if span.end > high:  # a span over the joint of two sections is two spans
-                    queue.insert(0, Span(high, span.end, span.category, span.score, span.why))
+                    queue.appendleft(Span(high, span.end, span.category, span.score, span.why))
                 start = max(span.start, low)
                 if start >= stop or not text[start:stop].strip():
                     continue
@@ -209,9 +210,10 @@ class Cleaner:
 
 
 def _blank(text: str, spans: list[Span]) -> str:
+    letters = list(text) if spans else []
     for span in spans:
-        text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
-    return text
+        letters[span.start : span.end] = " " * (span.end - span.start)
+    return "".join(letters) if spans else text
 
 
 def _original(view: View, start: int, end: int, category: str, why: str) -> Span:
@@ -220,17 +222,20 @@ def _original(view: View, start: int, end: int, category: str, why: str) -> Span
 
 
 def _add(taken: list[Span], more: list[Span]) -> list[Span]:
-    """``taken`` and what of ``more`` does not overlap it, in order."""
+    """``taken``, which is in order, and what of ``more`` does not overlap it, in order."""
     out = list(taken)
+    ends = [t.end for t in taken]
     for span in more:
-        pieces = [(span.start, span.end)]
-        for t in taken:
-            pieces = (
-                [p for a, b in pieces for p in ((a, min(b, t.start)), (max(a, t.end), b)) if p[0] < p[1]]
-                if any(a < t.end and t.start < b for a, b in pieces)
-                else pieces
-            )
-        out += [Span(a, b, span.category, span.score, span.why) for a, b in pieces]
+        at = span.start
+        for i in range(bisect_right(ends, at), len(taken)):
+            t = taken[i]
+            if t.start >= span.end:
+                break
+            if at < t.start:
+                out.append(Span(at, t.start, span.category, span.score, span.why))
+            at = max(at, t.end)
+        if at < span.end:
+            out.append(Span(at, span.end, span.category, span.score, span.why))
     out.sort(key=lambda s: s.start)
     return out
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 from updp.reports.categories import HOLE
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.lexicon import blacklist, vocabulary, whitelist, word_class
-from updp.reports.patterns import Found, Patterns, shapes
-from updp.reports.tagger import MEDICAL, Tagger, Words, features, kept_features
+from updp.reports.patterns import INSTITUTION, Found, Patterns, shapes
+from updp.reports.tagger import Tagger, Words, features, is_medical, kept_features
 from updp.reports.view import plain
 from updp.reports.words import Tokens, collapse
 
@@ -50,8 +51,7 @@ _MONTH_OR_DAY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Something that identifies, or a hole where something did, in the text as it was given."""
 
     start: int
@@ -67,8 +67,7 @@ class Detector:
     def __init__(self, extra_block: Iterable[str] = (), extra_allow: Iterable[str] = ()) -> None:
         allow = tuple(extra_allow)
         self._patterns = Patterns()
-        self._institution = self._patterns.institution
-        self._gazetteer = Gazetteer(extra_block, allow)
+        self._gazetteer = Gazetteer(extra_block, allow, self._patterns.cues)
         self._words = Words(kept_features())
         self._tagger = Tagger()
         groups = whitelist()
@@ -84,12 +83,10 @@ class Detector:
     def spans(self, text: str) -> list[Span]:
         """Every span of ``text``, in order, none overlapping another."""
         view = plain(text)
-        found = self._find(view.text)
-        out = []
-        for f in found:
-            start, end = view.original(f.start, f.end)
-            out.append(Span(start, end, f.category, round(f.score, 3), f.why))
-        return out
+        return [
+            Span(*view.original(start, end), category, round(score, 3), why)
+            for start, end, category, score, why in self._find(view.text)
+        ]
 
     # -- layers ------------------------------------------------------------------------------------------------------
 
@@ -98,23 +95,26 @@ class Detector:
         if len(lower) != len(text):  # a letter whose small form is longer would move every place behind it
             lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         tokens = Tokens(text)
-        patterns = self._patterns.find(text, tokens, lower)
-        listed, protected = self._gazetteer.find(text, lower)
+        shaped = shapes(text)
+        listed, protected, cues = self._gazetteer.find(text, lower)
+        patterns = self._patterns.find(text, tokens, shaped, cues)
         shield = self._shield(tokens, protected)
         if patterns:
             tokens = collapse(tokens, patterns)
         tagged: list[Found] = []
-        for first, last in self._words.suspicious(tokens):
-            tagged += self._tag(text, tokens, first, last, shield)
-            tagged += self._named(text, tokens, first, last, shield)
+        small = text.islower()
+        levels = self._words.levels(tokens.words)
+        for first, last in self._words.suspicious(tokens.words, levels):
+            tagged += self._tag(text, tokens, levels, first, last, shield, small)
+            tagged += self._named(text, tokens, first, last)
         if tagged:
-            tagged += self._again(text, tokens, tagged, shield)
+            tagged += self._again(lower, tokens, tagged, shield)
         if not text.isascii():
             # Letters an English detector cannot read are not left in: they may be a name.
             patterns += [
                 Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
             ]
-        institutions = self._institutions(shapes(text)[0]) if self._patterns.institution_word.search(text) else []
+        institutions = self._institutions(shaped[0], cues[INSTITUTION]) if INSTITUTION in cues else []
         return _merge(text, patterns + listed + institutions, tagged)
 
     def _shield(self, tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
@@ -127,13 +127,20 @@ class Detector:
             else _inside(tokens, protected)
         )
 
-    def _tag(self, text: str, tokens: Tokens, first: int, last: int, shield: frozenset[int]) -> list[Found]:
-        rows = features(self._words, tokens, first, last)
-        labels = self._tagger.tag(rows)
+    def _tag(
+        self,
+        text: str,
+        tokens: Tokens,
+        levels: list[int],
+        first: int,
+        last: int,
+        shield: frozenset[int],
+        small: bool,
+    ) -> list[Found]:
+        labels = self._tagger.tag(features(self._words, tokens.words, first, last, small))
         words = tokens.words
         for i, label in enumerate(labels):
-            word = words[first + i]
-            if label == "O" and len(word) > 3 and word[0].isalpha() and self._words.look(word)[5] == 2:
+            if label == "O" and levels[first + i] == 2 and len(word := words[first + i]) > 3 and word[0].isalpha():
                 doubt = 1.0 - self._tagger.certainty("O", i)
                 if doubt > NAME_THRESHOLD:
                     best = max(_OPENINGS, key=lambda name: self._tagger.certainty(name, i))
@@ -157,7 +164,14 @@ class Detector:
                 a, b = self._stretch(tokens, a, b)
                 out += self._name(tokens, a, b, max(score, 0.36), "tagger", shield)
             else:
-                out += self._other(text, tokens, a, b, kind, score, shield)
+                found = self._other(text, tokens, a, b, kind, score, shield)
+                # What cannot be of that kind may still be a name that stands in it.
+                for k in range(i, j) if not found else ():
+                    if levels[first + k] == 2 and self._stranger(
+                        tokens, first + k, 1.0 - self._tagger.certainty("O", k)
+                    ):
+                        found += self._name(tokens, first + k, first + k + 1, 0.6, "tagger", shield)
+                out += found
             i = j
         return out
 
@@ -167,7 +181,14 @@ class Detector:
         """
         word = tokens.words[i]
         lower = word.lower().removesuffix("'s")
-        if word.islower() or word.isupper() or lower in self._white or lower in self._eponyms or lower in _NEVER:
+        if (
+            not word[0].isalpha()
+            or word.islower()
+            or word.isupper()
+            or lower in self._white
+            or lower in self._eponyms
+            or lower in _NEVER
+        ):
             return False
         vocabulary = self._words.vocabulary.get(lower, "0")
         strength = max(self._words.names.get(lower, "00U")[:2])
@@ -179,10 +200,10 @@ class Detector:
             return False
         if not opens:
             # Inside a sentence a capital is meant; slips and terms are written small there.
-            return doubt > 0.01 and (self._words.sound(lower) >= 0 or not MEDICAL.search(lower))
+            return doubt > 0.003 and (self._words.sound(lower) >= 0 or not is_medical(lower))
         sound = self._words.sound(lower)
         named = sound > 1 or (sound == 1 and not self._words.is_slip(lower))
-        return doubt > 0.05 and named and not MEDICAL.search(lower)
+        return doubt > 0.02 and named and not is_medical(lower)
 
     def _other(
         self, text: str, tokens: Tokens, a: int, b: int, kind: str, score: float, shield: frozenset[int]
@@ -208,7 +229,7 @@ class Detector:
                 category = "address"
             elif kind == "LOC" and digits:
                 category = "address" if digits >= 5 else ""
-            if kind == "LOC" and len(piece) == 2 and not text[:start].rstrip().endswith(","):
+            if kind == "LOC" and len(piece) == 2 and not text[max(0, start - 20) : start].rstrip().endswith(","):
                 return []  # two letters are a state behind a comma only
             small = words and all(w.islower() for w in tokens.words[a:b] if w[0].isalpha())
             if kind == "LOC" and small and category == "location" and not set(words) & self._words.place_words:
@@ -226,6 +247,8 @@ class Detector:
                 one, two = (int(x) for x in piece.split("/"))
                 if not (1 <= one <= 12 and 1 <= two <= 99) or (one <= two <= 10 and score < 0.9):
                     return []
+            if re.fullmatch(r"\d{3,}/\d+|\d+/\d{3}", piece):
+                return []  # fluids in and out, a blood pressure
             if re.fullmatch(r"\d+", piece) and not re.fullmatch(r"(?:19|20)\d\d|\d{8}", piece):
                 return []
             category = (
@@ -310,13 +333,15 @@ class Detector:
             return lower not in self._white or strength >= 2
         return strength >= 2 and (lower not in self._white or strength == 3 or not capital)
 
-    def _named(self, text: str, tokens: Tokens, first: int, last: int, shield: frozenset[int]) -> list[Found]:
+    def _named(self, text: str, tokens: Tokens, first: int, last: int) -> list[Found]:
         """Names that a title, a credential or a header field announces."""
         out: list[Found] = []
         words = tokens.words
         n = len(words)
         for i in range(first, last):
             lower = words[i].lower()
+            if lower not in _ANNOUNCING and len(lower) > 1:
+                continue
             if lower in _TITLES and words[i] != "MS" and words[i] != "DO":
                 j = i + 1
                 if j < n and words[j] == ".":
@@ -390,7 +415,7 @@ class Detector:
                 end = self._run(tokens, j, 5, comma=j == i + 1)
                 if end > j and not self._all_words(tokens, j, end):
                     found = self._found(tokens, j, end, 0.95, f"field {words[i - 1].lower()}")
-                    tail = re.compile(r"[._-]?\w*\d+\b").match(text, found.end)
+                    tail = _LOGIN_TAIL.match(text, found.end)
                     if tail and tail.end() > found.end and end == j + 1:  # "Transcriptionist: jsmith23"
                         found = Found(found.start, tail.end(), "username", 0.9, found.why)
                     out.append(found)
@@ -626,7 +651,7 @@ class Detector:
             elif (
                 before[0].isalpha()
                 and not before.islower()
-                and self._unknown_name(before)
+                and (self._unknown_name(before) or (_is_initial(words, a) and self._given(before)))
                 and tokens.starts[a] - tokens.ends[a - 1] <= 1
             ):
                 a -= 1
@@ -770,6 +795,10 @@ class Detector:
             b -= 1
         return (a, b) if a < b else None
 
+    def _given(self, word: str) -> bool:
+        """Whether a word is listed as a given name, be it a word of the language too, but no term."""
+        return self._words.names.get(word.lower(), "00U")[0] >= "2" and self._nameable(word)
+
     def _is_name(self, lower: str) -> bool:
         return max(self._words.names.get(lower, "00U")[:2]) == "3"
 
@@ -779,7 +808,7 @@ class Detector:
             if not word[0].isalpha():
                 continue
             lower = word.lower().removesuffix("'s")
-            if lower in _NEVER:
+            if lower in _NEVER or len(lower) > _LONGEST_NAME:
                 continue
             vocabulary = self._words.vocabulary.get(lower, "0")
             strength = max(self._words.names.get(lower, "00U")[:2])
@@ -803,44 +832,48 @@ class Detector:
                     return True
         return False
 
-    def _again(self, text: str, tokens: Tokens, tagged: list[Found], shield: frozenset[int]) -> list[Found]:
+    def _again(self, lower: str, tokens: Tokens, tagged: list[Found], shield: frozenset[int]) -> list[Found]:
         """A name once found is found everywhere else in the same report."""
         certain: dict[str, int] = {}
         taken: set[int] = set()
         for f in tagged:
             if f.category not in ("name", "staff"):
                 continue
-            for match in re.finditer(r"[^\W\d_]{3,}", text[f.start : f.end]):
-                taken.add(f.start + match.start())
-                lower = match.group().lower()
+            for match in _LETTERS.finditer(lower, f.start, f.end):
+                taken.add(match.start())
+                name = match.group()
                 if (
                     f.score >= 0.7
-                    and lower not in self._white
-                    and lower not in self._eponyms
-                    and self._words.vocabulary.get(lower, "0") < "2"
-                    and lower not in _NEVER
+                    and name not in self._white
+                    and name not in self._eponyms
+                    and self._words.vocabulary.get(name, "0") < "2"
+                    and name not in _NEVER
                 ):
-                    certain[lower] = certain.get(lower, 0) + 1
-        if not certain:
-            return []
-        whole = text.lower()
-        if not any(whole.count(name) > once for name, once in certain.items()):
+                    certain[name] = certain.get(name, 0) + 1
+        again = {name for name, once in certain.items() if lower.count(name) > once}
+        if not again:
             return []
         out = []
         for i, word in enumerate(tokens.words):
-            lower = word.lower().removesuffix("'s")
-            if lower in certain and tokens.starts[i] not in taken and tokens.starts[i] not in shield:
-                if word.islower() and self._words.vocabulary.get(lower, "0") > "0":
+            name = word.lower().removesuffix("'s")
+            if name in again and tokens.starts[i] not in taken and tokens.starts[i] not in shield:
+                if word.islower() and self._words.vocabulary.get(name, "0") > "0":
                     continue
                 out.append(self._found(tokens, i, i + 1, 0.8, "named elsewhere in the report"))
         return out
 
     # -- institutions --------------------------------------------------------------------------------------------------
 
-    def _institutions(self, text: str) -> list[Found]:
+    def _institutions(self, text: str, places: list[int]) -> list[Found]:
+        """Names of institutions on the lines that have a word for one at ``places``; no name goes over a line's end."""
         out = []
         generic = self._gazetteer.generic_heads
-        for match in self._institution.finditer(text):
+        lines: list[tuple[int, int]] = []
+        for place in places:
+            if not lines or place >= lines[-1][1]:
+                end = text.find("\n", place)
+                lines.append((text.rfind("\n", 0, place) + 1, len(text) if end < 0 else end))
+        for match in chain.from_iterable(self._patterns.institution.finditer(text, *line) for line in lines):
             head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
             while head and (head[0] in generic or head[0] in _NEVER):
                 head.pop(0)
@@ -873,11 +906,20 @@ _BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
 _SCRIPT = re.compile(
     rf"{_BEYOND}(?:{_BEYOND}|[\u0300-\u0dff\u200c\u200d]){{1,60}}(?:[ '-](?:{_BEYOND}|[\u0300-\u0dff]){{1,60}}){{0,12}}"
 )
+_LONGEST_NAME = 40
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
+_LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
+#: Words of more than a letter that may lead to a name.
+_ANNOUNCING = _TITLES | _KIN | _CREDENTIALS | {"pt", "patient"}
 _SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
 _NEVER = word_class("never_names")
 _LEADING = word_class("leading")
 _INSTITUTION = word_class("institution_generic")
 _WEAK_TAILS = word_class("weak_tails")
+
+
+def _is_initial(words: list[str], i: int) -> bool:
+    return len(words[i]) == 1 and words[i].isupper() and words[i + 1 : i + 2] == ["."]
 
 
 def _inside(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
@@ -936,23 +978,13 @@ def _precedence(f: Found) -> tuple[bool, float, int, int]:
 
 def _merge(text: str, ruled: list[Found], tagged: list[Found]) -> list[Found]:
     """One list without overlaps: holes first, then what a rule is sure of, then the tagger."""
-    found = [*ruled, *tagged]
-    if not found:
-        return []
-    best: dict[tuple[int, int, str], Found] = {}
-    for f in found:
-        known = best.get((f.start, f.end, f.category))
-        if known is None or _precedence(f) < _precedence(known):
-            best[f.start, f.end, f.category] = f
-    order = sorted(best.values(), key=_precedence)
     used = bytearray(len(text))
     taken: list[Found] = []
-    for f in order:
-        start, end = f.start, f.end
+    for start, end, category, score, why in sorted([*ruled, *tagged], key=_precedence):
         if used.find(1, start, end) < 0:
             pieces = [(start, end)]
             whole = True
-        elif f.category == HOLE:
+        elif category == HOLE:
             continue
         else:
             pieces = []
@@ -972,9 +1004,9 @@ def _merge(text: str, ruled: list[Found], tagged: list[Found]) -> list[Found]:
                 b -= 1
             if a >= b or (not whole and (b - a < 2 or _says_nothing(text[a:b]))):
                 continue
-            taken.append(Found(a, b, f.category, f.score, f.why))
+            taken.append(Found(a, b, category, score, why))
             used[a:b] = b"\1" * (b - a)
-    taken.sort(key=lambda f: f.start)
+    taken.sort()
     return taken
 
 

@@ -7,8 +7,9 @@ anybody asks what "Swan" or "Ganz" might be.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist
 from updp.reports.patterns import Found
@@ -28,9 +29,16 @@ class Entry:
 
 
 class Gazetteer:
-    """All phrases. ``block`` and ``allow`` are the user's own, from the policy."""
+    """All phrases. ``block`` and ``allow`` are the user's own, from the policy; ``cues`` are phrases, inside words too,
+    that are only told about.
+    """
 
-    def __init__(self, block: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        block: Iterable[str] = (),
+        allow: Iterable[str] = (),
+        cues: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    ) -> None:
         try:
             import ahocorasick
         except ImportError as error:
@@ -74,18 +82,28 @@ class Gazetteer:
                 add(term, _PROTECT, 1.0, "policy allow list", capital=False)
             self._automaton = ahocorasick.Automaton()
             for phrase, entry in entries.items():
-                self._automaton.add_word(phrase, entry)
+                self._automaton.add_word(phrase, (entry, cues.get(phrase, ())))
+            for phrase, called in cues.items():
+                if phrase not in entries:
+                    self._automaton.add_word(phrase, (None, called))
             self._automaton.make_automaton()
         except (tomllib.TOMLDecodeError, KeyError) as error:
             raise LayerMissing("the gazetteer table is damaged; reinstall updp") from error
 
-    def find(self, text: str, lower: str) -> tuple[list[Found], list[tuple[int, int]]]:
-        """Phrases that identify, and the spans of protected ones. ``lower`` is ``text`` in small letters."""
+    def find(self, text: str, lower: str) -> tuple[list[Found], list[tuple[int, int]], dict[int, list[int]]]:
+        """Phrases that identify, the spans of protected ones, and each cue with the places where it ends. ``lower`` is
+        ``text`` in small letters.
+        """
         found: list[Found] = []
         protected: list[tuple[int, int]] = []
+        called: dict[int, list[int]] = {}
         n = len(lower)
         caps: bool | None = None
-        for last, entry in self._automaton.iter(lower):
+        for last, (entry, cues) in self._automaton.iter(lower):
+            for cue in cues:
+                called.setdefault(cue, []).append(last)
+            if entry is None:
+                continue
             end = last + 1
             start = end - entry.length
             if (start and lower[start - 1].isalnum()) or (end < n and lower[end].isalnum()):
@@ -99,4 +117,4 @@ class Gazetteer:
                 if caps or entry.category == "institution":
                     continue
             found.append(Found(start, end, entry.category, entry.score, entry.why))
-        return found, protected
+        return found, protected, called

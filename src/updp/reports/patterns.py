@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist, word_class
 from updp.reports.words import Tokens
@@ -21,8 +21,7 @@ from updp.reports.words import Tokens
 _BACK = 28
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What a layer found, in the plain view's places."""
 
     start: int
@@ -42,6 +41,8 @@ class Pattern:
     regex: re.Pattern[str]
     shape: str  # "title" or "upper": read lines without capitals as if they had them
     before: re.Pattern[str] | None
+    next: re.Pattern[str] | None
+    values: tuple[str, ...]
     check: Callable[[re.Match[str], str], bool] | None
 
 
@@ -65,7 +66,9 @@ class Patterns:
 
     def _load(self, table: dict[str, Any]) -> None:
         fragments = table["fragments"]
-        self._anywhere: list[tuple[Pattern, tuple[str, ...], re.Pattern[str] | None]] = []
+        self._anywhere: list[tuple[Pattern, bool, re.Pattern[str] | None, tuple[int, int] | None]] = []
+        #: Phrase to what it calls for: the place of a pattern in ``_anywhere``, or INSTITUTION.
+        self.cues: dict[str, list[int]] = {}
         self._numbers: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
         self._codes: list[Pattern] = []
         by_anchor: dict[str, list[Pattern]] = {}
@@ -74,18 +77,24 @@ class Patterns:
             for name, fragment in fragments.items():
                 source = source.replace("{" + name + "}", fragment)
             flags = re.NOFLAG if row.get("case") else re.IGNORECASE
+            regex = re.compile(source, flags)
             pattern = Pattern(
                 row["name"],
                 row["category"],
                 row["score"],
-                re.compile(source, flags),
+                regex,
                 row.get("shape", ""),
                 re.compile(f"(?:^|(?<![A-Za-z]))(?:{row['before']})$", re.IGNORECASE) if "before" in row else None,
+                re.compile(row["next"], flags) if "next" in row else None,
+                tuple(g for g in ("v", "v2") if g in regex.groupindex),
                 _CHECKS[row["check"]] if "check" in row else None,
             )
             if row["at"] == "text":
+                for phrase in {n.lower() for n in row.get("needs", ())}:
+                    self.cues.setdefault(phrase, []).append(len(self._anywhere))
                 probe = re.compile(row["probe"]) if "probe" in row else None
-                self._anywhere.append((pattern, tuple(sorted({n.lower() for n in row.get("needs", ())})), probe))
+                within = tuple(row["within"]) if "within" in row else None
+                self._anywhere.append((pattern, "needs" in row, probe, within))
             elif row["at"] == "number":
                 for lead in row["lead"].split():
                     for size in range(6, _LONGEST + 1) if lead == "6+" else (int(lead),):
@@ -106,37 +115,60 @@ class Patterns:
             made = Announcer(row["category"], row["score"], row["digits"])
             self._announcers.update((" ".join(w.split()), made) for w in row["words"])
             self._numbered.update((w, made) for w in row["numbered"])
+        announcing = {re.split(r"[ /'-]", w)[-1] for w in (*self._announcers, *self._numbered)}
+        self._leading = self._fillers | announcing | {"\n"}
         self.institution = re.compile(table["institution"]["name"])
-        self.institution_word = re.compile(table["institution"]["word"], re.IGNORECASE)
+        for phrase in table["institution"]["words"]:
+            self.cues.setdefault(phrase, []).append(INSTITUTION)
         self._seen: dict[str, Any] = {}
+        self._worth: dict[tuple[str | int, str], list[Pattern]] = {}
 
-    def find(self, text: str, tokens: Tokens, lower: str) -> list[Found]:
-        """Everything any pattern finds; spans of different patterns may overlap. ``lower`` is ``text`` in small
-        letters.
+    def called(self, lower: str) -> dict[int, list[int]]:
+        """The cues that stand in a text in small letters and where, for readers that do not pass by the gazetteer."""
+        out: dict[int, list[int]] = {}
+        for phrase, cues in self.cues.items():
+            at = lower.find(phrase)
+            while at >= 0:
+                for cue in cues:
+                    out.setdefault(cue, []).append(at + len(phrase) - 1)
+                at = lower.find(phrase, at + 1)
+        return {cue: sorted(places) for cue, places in out.items()}
+
+    def find(self, text: str, tokens: Tokens, shaped: tuple[str, str], cues: Mapping[int, list[int]]) -> list[Found]:
+        """Everything any pattern finds; spans of different patterns may overlap. ``shaped`` is what :func:`shapes`
+        makes of the text, ``cues`` what the phrases of ``self.cues`` that stand in it call for, with their places.
         """
         out: list[Found] = []
-        self._shapes = shapes(text)
-        for pattern, needs, probe in self._anywhere:
-            if probe.search(text) if probe else any(map(lower.__contains__, needs)):
-                for match in pattern.regex.finditer(text):
+        self._shapes = shaped
+        for at, (pattern, needy, probe, within) in enumerate(self._anywhere):
+            if (not needy or at in cues) and (probe is None or probe.search(text)):
+                low, high = (
+                    (0, len(text)) if within is None else (max(0, cues[at][0] - within[0]), cues[at][-1] + within[1])
+                )
+                for match in pattern.regex.finditer(text, low, high):
                     _keep(pattern, match, text, out)
-        words = tokens.words
-        seen = self._seen
-        for i, word in enumerate(words):
-            act = seen.get(word, _UNSEEN)
+        seen = self._seen.get
+        for i, word in enumerate(tokens.words):
+            act = seen(word, _UNSEEN)
             if act is None:
                 continue
             if act is _UNSEEN:
-                if len(seen) > 100_000:
-                    seen.clear()
-                act = seen[word] = _NUMBER if "0" <= word[0] <= "9" else self._words.get(word.lower())
-                if act is None:
-                    continue
+                act = self._first_seen(word)
             if act is _NUMBER:
                 self._at_digits(text, tokens, i, out)
-            else:
-                self._at_word(act, text, tokens.starts[i], out)
+            elif act is not None:
+                end = tokens.ends[i]
+                worth = self._worth_trying(act, word, text[end : end + 2])
+                if worth:
+                    self._at_word(worth, text, tokens.starts[i], out)
         return out
+
+    def _first_seen(self, word: str) -> Any:
+        """What to do at a word: nothing, try patterns, or read a number."""
+        if len(self._seen) > 100_000:
+            self._seen.clear()
+        act = self._seen[word] = _NUMBER if "0" <= word[0] <= "9" else self._words.get(word.lower())
+        return act
 
     def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
         """A run of digits opens a number, belongs to a code that opens before it, or goes on with either."""
@@ -174,16 +206,21 @@ class Patterns:
             return
         self._at_number(text, tokens, i, at - 1 if previous in "(+" else at, out)
 
-    def _at_word(self, patterns: Any, text: str, at: int, out: list[Found]) -> None:
+    def _at_word(self, patterns: list[Pattern], text: str, at: int, out: list[Found]) -> None:
         for pattern in patterns:
             match = pattern.regex.match(text, at)
             if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
                 _keep(pattern, match, text, out)
 
     def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
-        start = tokens.starts[i]
-        for pattern in self._numbers[min(len(tokens.words[i]), _LONGEST)]:
-            read = self._shapes[0] if pattern.shape else text
+        start, end = tokens.starts[i], tokens.ends[i]
+        size = min(end - start, _LONGEST)
+        titled = self._shapes[0]
+        patterns = self._numbers[size]
+        if at == start:
+            patterns = self._worth_trying(patterns, size, text[start] + text[end : end + 2])
+        for pattern in patterns:
+            read = titled if pattern.shape else text
             match = pattern.regex.match(read, at) or (pattern.regex.match(read, start) if at != start else None)
             if match:
                 begin = match.start()
@@ -196,12 +233,24 @@ class Patterns:
                     _keep(pattern, match, text, out)
         self._announced(text, tokens, i, at, out)
 
+    def _worth_trying(self, patterns: list[Pattern], at: str | int, sample: str) -> list[Pattern]:
+        """Those of ``patterns``, tried ``at`` a word or a number of so many digits, whose "next" matches ``sample``."""
+        worth = self._worth.get((at, sample))
+        if worth is None:
+            if len(self._worth) > 100_000:
+                self._worth.clear()
+            worth = [p for p in patterns if p.next is None or p.next.match(sample)]
+            self._worth[at, sample] = worth
+        return worth
+
     def _announced(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
         """The number at word ``i``, if the words before it say what it is."""
         words, starts, ends = tokens.words, tokens.starts, tokens.ends
         j = i - 1
         if j >= 0 and text[at] in "(+" and starts[j] >= at:
             j -= 1
+        if j < 0 or (words[j].lower() not in self._leading and not words[j].isupper()):
+            return
         numbered = named = newline = False
         for _ in range(8):
             if j < 0:
@@ -271,6 +320,8 @@ class Patterns:
         return found, word
 
 
+#: A cue that stands for the names of institutions.
+INSTITUTION = -1
 _LONGEST = 15
 _UNSEEN: Any = object()
 _NUMBER: Any = object()
@@ -325,8 +376,8 @@ def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -
     if pattern.check is not None and not pattern.check(match, text):
         return
     start, end = match.span()
-    for group in ("v", "v2"):
-        if group in match.re.groupindex and match[group] is not None:
+    for group in pattern.values:
+        if match[group] is not None:
             start, end = match.span(group)
     while end > start and text[end - 1] in " \t\n,;":
         end -= 1
@@ -356,7 +407,7 @@ def _date(match: re.Match[str], text: str) -> bool:
 def _month(match: re.Match[str], text: str) -> bool:
     found = match.group()
     if re.match(r"may\s\d{1,2}$", found) and re.match(
-        r"\s?(?:mm|cm|mg|ml|to|or|more|hours|days|weeks)", text[match.end() :]
+        r"\s?(?:mm|cm|mg|ml|to|or|more|hours|days|weeks)", text[match.end() : match.end() + 8]
     ):
         return False
     # "dec 5", "mar 3" in running small letters are rather slips than dates unless something more follows.

@@ -41,6 +41,9 @@ LABELS = {
     "S": "NAME",
     "I": "NAME",
     "i": "NAME",
+    "nm": "NAME",
+    "fn": "NAME",
+    "ln": "NAME",
     "CITY": "LOC",
     "ST": "LOC",
     "CTRY": "LOC",
@@ -110,6 +113,7 @@ class Synthesizer:
         self.surnames = {r: sorted(n for n, c in code.items() if c[1] == str(r)) for r in (1, 2, 3)}
         words = vocabulary()
         self.word_names = sorted(n for n in self.surnames[3] if words.get(n, "0") >= "2")
+        self.given_word_names = sorted(n for n in self.given[3] if words.get(n, "0") == "2" and len(n) > 3)
         self.cities = sorted(places())
         self._makers: dict[str, Callable[[], str]] = {
             "N": self._full,
@@ -119,6 +123,9 @@ class Synthesizer:
             "S": self._staff,
             "I": lambda: self._initials().upper(),
             "i": lambda: self._initials().lower(),
+            "nm": lambda: rng.choice([self._full, self._full, self._surname])().lower(),
+            "fn": lambda: self._given().lower(),
+            "ln": lambda: self._surname().lower(),
             "CITY": self._city,
             "ST": self._state,
             "CTRY": self._country,
@@ -310,7 +317,8 @@ class Synthesizer:
 
     def _given(self) -> str:
         r = self.rng.random()
-        name = self.rng.choice(self.given[3 if r < 0.3 else 2 if r < 0.9 else 1])
+        pool = self.given_word_names if r < 0.06 else self.given[3 if r < 0.35 else 2 if r < 0.9 else 1]
+        name = self.rng.choice(pool)
         return self._title(self._bend(name) if self.rng.random() < 0.3 else name)
 
     def _surname(self) -> str:

@@ -25,10 +25,9 @@ from updp.reports.lexicon import (
     whitelist,
     word_class,
 )
-from updp.reports.words import Tokens
 
 #: A window reaches this many words to both sides of a suspicious one.
-REACH = 4
+REACH = 2
 _REMEMBERED = 200_000
 
 
@@ -43,19 +42,18 @@ _DAY = word_class("weekdays")
 
 
 #: Word parts of medicine and pharmacy: an unknown word that has one is rather a term than a name.
-MEDICAL = re.compile(
-    r"(?:itis|osis|oses|emia|aemia|omas?|omata|ectomy|otomy|ostomy|plasty|scop(?:y|ic)|graph(?:y|ic)|gram|path(?:y|ic)|algia|uria|"
-    r"penia|cytes?|blast|ases?|genic|lytic|trophy|trophic|rrhagia|rrhea|megaly|centesis|desis|sclerosis|stenosis|ectasi[as]|pnea|phasia|"
-    r"plegia|paresis|mab|nib|pril|sartan|statin|azole|cillin|mycin|micin|oxacin|dipine|olol|prazole|tidine|vir|caine|barbital|zepam|"
-    r"zolam|triptan|gliptin|gliflozin|formin|parin|xaban|gatran|setron|dronate|steroid|sone|solone|ously|eal|ular|iform|tion|sion|ment|ness|"
-    r"ability|tive|ically|ated|ized|ised)$|^(?:hyper|hypo|peri|retro|supra|infra|intra|inter|broncho|pneumo|cardio|hemi|thoraco|pleuro|osteo|"
-    r"arthro|nephro|hepato|gastro|entero|cysto|neuro|encephalo|myelo|vasculo|angio|athero|thrombo|micro|macro|post|pre|non|un|anti|sub|"
-    r"trans|poly|pseudo|para|endo|ecto|extra|electro|immuno|cyto|histo|onco|radio|sono|echo)"
-)
+_ENDINGS = tuple(sorted(word_class("medical_endings")))
+_BEGINNINGS = tuple(sorted(word_class("medical_beginnings")))
 
 
-#: Features in a word's own place, seen from the word behind, before, two behind, two before; and suspicion.
-Known = tuple[list[bytes], list[bytes], list[bytes], list[bytes], list[bytes], int]
+def is_medical(lower: str) -> bool:
+    """Whether a word is made of a part of medicine or pharmacy."""
+    return lower.endswith(_ENDINGS) or lower.startswith(_BEGINNINGS)
+
+
+#: Features in a word's own place, seen from the word behind, before, two behind, two before, and in its own
+#: place where nothing is written with capitals.
+Known = tuple[list[bytes], list[bytes], list[bytes], list[bytes], list[bytes], list[bytes]]
 
 
 class Words:
@@ -63,7 +61,7 @@ class Words:
 
     def __init__(self, kept: frozenset[str] | None = None) -> None:
         """``kept`` are the features the trained weights know; all others cost time and say nothing."""
-        self._kept = kept
+        self._kept = None if kept is None else {f: f.encode() for f in kept}
         self.names, self.vocabulary, self.places = names(), vocabulary(), places()
         self.place_words = frozenset(w for p in self.places for w in p.replace("-", " ").split() if len(w) > 3)
         self.white = frozenset(w for terms in whitelist().values() for t in terms for w in t.split())
@@ -91,75 +89,117 @@ class Words:
             for word in group:
                 self._kinds[word] = (*self._kinds.get(word, ()), kind)
         self._known: dict[str, Known] = {}
+        self._levels: dict[str, int] = {}
+        self._seen: dict[
+            tuple[str, str, tuple[str, ...]], tuple[list[bytes], list[bytes], list[bytes], list[bytes]]
+        ] = {}
+        self._slips: dict[str, bool] = {}
 
-    def look(self, word: str) -> Known:
-        """Features of ``word`` in its own place and as seen from one and two words on, and its suspicion (0, 1, 2)."""
-        known = self._known.get(word)
-        if known is None:
-            if len(self._known) > _REMEMBERED:
-                self._known.clear()
-            known = self._known[word] = self._describe(word)
-        return known
+    def levels(self, words: list[str]) -> list[int]:
+        """How suspicious each of ``words`` is by itself: 0, 1 (a capital that may open a sentence) or 2."""
+        known = self._levels.get
+        return [self._level(word) if (level := known(word)) is None else level for word in words]
 
-    def _describe(self, word: str) -> Known:
+    def _level(self, word: str) -> int:
+        if len(self._levels) > _REMEMBERED:
+            self._levels.clear()
+        listed = self._listed(word)
+        level = self._levels[word] = self._suspicion(word, *listed)
+        if level == 2:  # it will be looked at closely
+            self._remember(word, *listed)
+        return level
+
+    def _listed(self, word: str) -> tuple[str, str, tuple[str, ...]]:
+        """What the lists say of a word: its code as a name, its rank in the vocabulary, and its kinds."""
         lower = word.lower().removesuffix("'s")
-        name = self.names.get(lower, "00U")
         vocabulary = self.vocabulary.get(lower, "0")
         if vocabulary == "0" and lower.partition("'")[2] in _CONTRACTED:
             vocabulary = "2"
-        kinds = self._kinds.get(lower, ())
+        return self.names.get(lower, "00U"), vocabulary, self._kinds.get(lower, ())
+
+    def look_at(self, words: list[str]) -> list[Known]:
+        """:meth:`look` for each of ``words``."""
+        known = self._known.get
+        return [known(word) or self.look(word) for word in words]
+
+    def look(self, word: str) -> Known:
+        """Features of ``word`` in its own place and as seen from one and two words on."""
+        return self._known.get(word) or self._remember(word, *self._listed(word))
+
+    def _remember(self, word: str, name: str, vocabulary: str, kinds: tuple[str, ...]) -> Known:
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        known = self._known[word] = self._describe(word, name, vocabulary, kinds)
+        return known
+
+    def _describe(self, word: str, name: str, vocabulary: str, kinds: tuple[str, ...]) -> Known:
+        lower = word.lower().removesuffix("'s")
         shape = _shape(word)
         lexical = f"g{name[0]}s{name[1]}v{vocabulary}"
         known = vocabulary != "0" or bool(kinds)
         token = lower if known or len(lower) < 3 else "?"
         if word.isdigit():
             token = word if len(word) < 2 else f"d{len(word)}"
-        own = ["1", "w=" + token, "s=" + shape, "l=" + lexical, "ls=" + lexical + shape]
-        for kind in kinds:
-            own += ("k=" + kind, "ks=" + kind + shape)
+        # Each feature says all that a coarser one would, which is left out.
+        own = ["w=" + token, "ls=" + lexical + shape, *["ks=" + kind + shape for kind in kinds]]
+        small = ["0" + lexical]
         coarse = f"l=g{'01'[name[0] > '1']}s{'01'[name[1] > '1']}v{vocabulary}{shape}"
         if not known and lower.isalpha():
             own += ["e3=" + lower[-3:], "e2=" + lower[-2:], "b3=" + lower[:3], "n=" + str(min(len(lower), 12))]
-            marks = ("t" if self.is_slip(lower) else "") + ("m" if MEDICAL.search(lower) else "")
+            marks = ("t" if self.is_slip(lower) else "") + ("m" if is_medical(lower) else "")
             sound = f"{self.sound(lower)}{marks}"
-            own += ["u=" + sound, "us=" + sound + shape]
+            own.append("us=" + sound + shape)
+            small.append("0u=" + sound)
             coarse += marks
-        far = ["w=" + token, coarse, *["k=" + kind for kind in kinds]]
-        near = [*far, "s=" + shape]
+        signature = (token, coarse, kinds)
+        seen = self._seen.get(signature)
+        if seen is None:
+            if len(self._seen) > _REMEMBERED:
+                self._seen.clear()
+            made = ["w=" + token, coarse, *["k=" + kind for kind in kinds]]
+            seen = self._seen[signature] = (
+                self._keep("-1", made),
+                self._keep("+1", made),
+                self._keep("-2", made),
+                self._keep("+2", made),
+            )
         return (
             self._keep("", own),
-            self._keep("-1", near),
-            self._keep("+1", near),
-            self._keep("-2", far),
-            self._keep("+2", far),
-            self._suspicion(word, name, vocabulary, kinds),
+            *seen,
+            self._keep("", small) if shape == "x" else [],
         )
 
     def _keep(self, side: str, made: list[str]) -> list[bytes]:
         if self._kept is None:
             return [(side + f).encode() for f in made]
-        return [f.encode() for f in map(side.__add__, made) if f in self._kept]
+        return [f for f in map(self._kept.get, map(side.__add__, made)) if f is not None]
 
     def sound(self, lower: str) -> int:
         """How much a word sounds like a name, from -4 (not) to 4."""
         framed = f"^{lower}$"
-        total = sum(self.trigrams.get(framed[i : i + 3], 0) for i in range(len(lower)))
+        odds = self.trigrams.get
+        total = sum([odds(framed[i : i + 3], 0) for i in range(len(lower))])
         return max(-4, min(4, round(total / (4 * len(lower)))))
 
     def is_slip(self, lower: str) -> bool:
         """Whether an unknown word is a common word with one letter wrong, missing, doubled or swapped."""
+        slip = self._slips.get(lower)
+        if slip is None:
+            if len(self._slips) > _REMEMBERED:
+                self._slips.clear()
+            slip = self._slips[lower] = self._is_slip(lower)
+        return slip
+
+    def _is_slip(self, lower: str) -> bool:
         if not 3 < len(lower) < 20 or not lower.isascii():
             return False
-        common, shorter = self._common, self._shorter
         if len(lower) == 4:
-            return any(lower[:i] + lower[i + 1] + lower[i] + lower[i + 2 :] in common for i in range(3))
-        if lower in shorter:  # a letter is missing
+            return any(lower[:i] + lower[i + 1] + lower[i] + lower[i + 2 :] in self._common for i in range(3))
+        if lower in self._shorter:  # a letter is missing
             return True
-        for i in range(len(lower)):
-            less = lower[:i] + lower[i + 1 :]
-            if less in common or less in shorter:  # one too many; one wrong, or two swapped
-                return True
-        return False
+        less = {lower[:i] + lower[i + 1 :] for i in range(len(lower))}
+        # One letter too many; one wrong, or two swapped.
+        return not (less.isdisjoint(self._common) and less.isdisjoint(self._shorter))
 
     def _suspicion(self, word: str, name: str, vocabulary: str, kinds: tuple[str, ...]) -> int:
         if not word[0].isalpha():
@@ -177,29 +217,26 @@ class Words:
             return 0
         if vocabulary == "1" and (given or surname):
             return 2
+        if vocabulary == "2" and given > 1 and "white" not in kinds and not word.isupper():
+            return 2  # "Harmony slept well"
         return 1 if given or surname or "place" in kinds else 0
 
-    def suspicious(self, tokens: Tokens, hints: Sequence[int] = ()) -> list[tuple[int, int]]:
-        """Windows of ``tokens`` worth tagging, as (first, last + 1); ``hints`` are further words to look at."""
-        marks = []
-        look = self._known.get
-        start_of_sentence = True
-        for i, word in enumerate(tokens.words):
-            known = look(word) or self.look(word)
-            level = known[5]
-            if level == 2 or (level == 1 and not start_of_sentence):
-                marks.append(i)
-            start_of_sentence = word in _STOPS
+    def suspicious(self, words: list[str], levels: list[int], hints: Sequence[int] = ()) -> list[tuple[int, int]]:
+        """Windows of ``words`` worth tagging, as (first, last + 1); ``hints`` are further words to look at."""
+        marks = [i for i, level in enumerate(levels) if level and (level == 2 or (i and words[i - 1] not in _STOPS))]
         if hints:
             marks = sorted({*marks, *hints})
         windows: list[tuple[int, int]] = []
-        n = len(tokens)
+        n = len(words)
+        first, last = 0, -REACH - 1
         for i in marks:
-            first, last = max(0, i - REACH), min(n, i + REACH + 1)
-            if windows and first <= windows[-1][1]:
-                windows[-1] = (windows[-1][0], last)
-            else:
-                windows.append((first, last))
+            if i - REACH > last:
+                if last > 0:
+                    windows.append((first, last))
+                first = max(0, i - REACH)
+            last = min(n, i + REACH + 1)
+        if last > 0:
+            windows.append((first, last))
         return windows
 
 
@@ -219,22 +256,23 @@ def _shape(word: str) -> str:
     return "Xx" if word[0].isupper() and word[1:].replace("'", "").islower() else "xX"
 
 
-def features(words: Words, tokens: Tokens, first: int, last: int) -> list[list[bytes]]:
-    """The features of each word of a window, seen with its neighbours inside and outside the window."""
-    known = [words.look(w) for w in tokens.words[max(0, first - 2) : last + 2]]
-    offset = first - max(0, first - 2)
-    out = []
-    n = len(known)
-    edge = [b"<>"]
-    for i in range(offset, offset + last - first):
-        out.append(
-            known[i][0]
-            + (known[i - 1][1] if i > 0 else edge)
-            + (known[i + 1][2] if i + 1 < n else edge)
-            + (known[i - 2][3] if i > 1 else edge)
-            + (known[i + 2][4] if i + 2 < n else edge)
-        )
-    return out
+_BEYOND: Known = ([b"<>"], [b"<>"], [b"<>"], [b"<>"], [b"<>"], [])
+
+
+def features(about: Words, words: list[str], first: int, last: int, small: bool = False) -> list[list[bytes]]:
+    """The features of each word of a window, seen with its neighbours inside and outside the window. ``small`` says
+    that the text has no capitals, so that a small letter says nothing.
+    """
+    near = about.look_at(words[max(0, first - 2) : last + 2])
+    if first < 2 or len(words) < last + 2:
+        near = [_BEYOND] * (2 - first) + near + [_BEYOND] * (last + 2 - len(words))
+    rows = [
+        own[0] + before[1] + after[2] + two_before[3] + two_after[4]
+        for two_before, before, own, after, two_after in zip(near, near[1:], near[2:], near[3:], near[4:], strict=False)
+    ]
+    if small:
+        rows = [row + own[5] for row, own in zip(rows, near[2:], strict=False)]
+    return rows
 
 
 class Tagger:

@@ -15,7 +15,7 @@ import random
 import re
 from pathlib import Path
 
-from updp.reports.patterns import Patterns
+from updp.reports.patterns import Patterns, shapes
 from updp.reports.synthesis import Labelled, Synthesizer
 from updp.reports.tagger import Words, features, write_weights
 from updp.reports.words import Tokens, collapse
@@ -42,7 +42,9 @@ def sentences(path: Path, split: str = "train") -> list[str]:
 def encode(words: Words, patterns: Patterns, item: Labelled) -> list[tuple[list[list[bytes]], list[str]]]:
     """A labelled text as windows of features and labels, cut as at run time."""
     tokens = Tokens(item.text)
-    tokens = collapse(tokens, patterns.find(item.text, tokens, item.text.lower()))
+    small = item.text.islower()
+    found = patterns.find(item.text, tokens, shapes(item.text), patterns.called(item.text.lower()))
+    tokens = collapse(tokens, found)
     labels = ["O"] * len(tokens)
     spans = iter(sorted(item.spans))
     span = next(spans, None)
@@ -56,9 +58,10 @@ def encode(words: Words, patterns: Patterns, item: Labelled) -> list[tuple[list[
         else:
             previous = None
     marked = [i for i, label in enumerate(labels) if label != "O"]
+    levels = words.levels(tokens.words)
     return [
-        (features(words, tokens, first, last), labels[first:last])
-        for first, last in words.suspicious(tokens, hints=marked)
+        (features(words, tokens.words, first, last, small), labels[first:last])
+        for first, last in words.suspicious(tokens.words, levels, hints=marked)
     ]
 
 
@@ -66,8 +69,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reports", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--size", type=int, default=28_000, help="texts to make")
-    parser.add_argument("--rounds", type=int, default=100, help="L-BFGS iterations")
+    parser.add_argument("--size", type=int, default=40_000, help="texts to make")
+    parser.add_argument("--rounds", type=int, default=90, help="L-BFGS iterations")
     parser.add_argument("--c1", type=float, default=0.15)
     parser.add_argument("--c2", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=20261115)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Protocol
 
-WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|_+|\n|[^\w\s]")
+_WORD = re.compile(r"([^\W\d_]+(?:'[^\W\d_]+)*|\d+|_+|\n|[^\w\s])")
 
 
 class Tokens:
@@ -19,10 +21,11 @@ class Tokens:
     ends: list[int]
 
     def __init__(self, text: str) -> None:
-        spans = [match.span() for match in WORD.finditer(text)]
-        self.words = [text[a:b] for a, b in spans]
-        self.starts = [a for a, _ in spans]
-        self.ends = [b for _, b in spans]
+        pieces = _WORD.split(text)  # a gap, a word, a gap, ...
+        bounds = list(accumulate(map(len, pieces)))
+        self.words = pieces[1::2]
+        self.starts = bounds[:-1:2]
+        self.ends = bounds[1::2]
 
     def __len__(self) -> int:
         return len(self.words)
@@ -66,30 +69,31 @@ def collapse(tokens: Tokens, found: Iterable[Located]) -> Tokens:
     if not spans:
         return tokens
     out = Tokens.__new__(Tokens)
-    words, starts, ends = [], [], []
-    at = 0
-    stop, open_until, mark = spans[0][0], -1, ""
-    for word, start, end in zip(tokens.words, tokens.starts, tokens.ends, strict=True):
-        if start < open_until:
-            continue
-        while at < len(spans) and spans[at][1] <= start:
-            at += 1
-        if at < len(spans) and end > spans[at][0]:
-            stop, open_until, mark = spans[at]
-            if start < stop:  # the pattern begins inside this word
-                words.append(word[: stop - start])
-                starts.append(start)
-                ends.append(stop)
+    words: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0  # the first word not yet taken over
+    for start, end, mark in spans:
+        first, last = bisect_right(tokens.ends, start, at), bisect_left(tokens.starts, end, at)
+        words += tokens.words[at:first]
+        starts += tokens.starts[at:first]
+        ends += tokens.ends[at:first]
+        if first < last:
+            begin = tokens.starts[first]
+            if begin < start:  # the pattern begins inside this word
+                words.append(tokens.words[first][: start - begin])
+                starts.append(begin)
+                ends.append(start)
             words.append(mark)
-            starts.append(stop)
-            ends.append(open_until)
-            if end > open_until:
-                words.append(word[open_until - start :])
-                starts.append(open_until)
-                ends.append(end)
-            continue
-        words.append(word)
-        starts.append(start)
-        ends.append(end)
+            starts.append(start)
+            ends.append(end)
+            if tokens.ends[last - 1] > end:
+                words.append(tokens.words[last - 1][end - tokens.starts[last - 1] :])
+                starts.append(end)
+                ends.append(tokens.ends[last - 1])
+        at = max(at, last)
+    words += tokens.words[at:]
+    starts += tokens.starts[at:]
+    ends += tokens.ends[at:]
     out.words, out.starts, out.ends = words, starts, ends
     return out
