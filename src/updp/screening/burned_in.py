@@ -271,7 +271,7 @@ class RapidReader:
     """PP-OCR detection and recognition, one thread, so that a film's reading does not depend on the machine."""
 
     #: Longest side the detection network looks at in the quick pass, as a share of the film's and in bounds.
-    SHARE, LEAST, MOST = 0.75, 640, 1536
+    SHARE, LEAST, MOST = 0.625, 640, 1536
 
     def __init__(self) -> None:
         import logging
