@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from updp.release.verify import Verification
 
 #: The method the demonstration shows.
-METHOD = "dp-pix"
-#: Weaker than the method's own default, so that a reader still sees what kind of picture it makes.
-STRENGTH: float | None = 0.45
-PATIENTS = 9
+METHOD = "updp"
+PATIENTS = 40
 #: Studies shown before and after.
 SHOWN = 3
 
@@ -90,7 +88,7 @@ def demo_policy(method: str = METHOD) -> Policy:
     """DICOM out, so that headers can be compared; shards small enough that two workers share a small hospital."""
     return Policy.model_validate(
         {
-            "method": {"name": method, "strength": STRENGTH if method == METHOD else None},
+            "method": {"name": method},
             "image": {"format": "dicom"},
             "release": {"name": "virtual-hospital", "licence": "CC0-1.0", "shard_size": 8},
         }
