@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.attacks.hospital import exhibit, noise, simple_pack, strangers
+from updp.attacks.base import limited
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +26,10 @@ def others(untouched):
 @pytest.fixture
 def pack(tmp_path):
     return simple_pack(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Films this small are slower on two threads than on one."""
+    with limited(1):
+        yield
