@@ -84,6 +84,7 @@ def judges():
     for regime, value in (("train real, test real", 0.8), ("train released, test real", 0.75)):
         each = {name: {"auc": value, "low": value - 0.1, "high": value + 0.1, "positives": 20} for name in FINDINGS}
         detail = {"regime": regime, "each": each}
+        out.append(figure(f"diagnosis gap: {regime}", 0.1, 0.0, 0.2, None, each={"F": 0.1, "M": 0.2}))
         out.append(figure(f"diagnosis AUC: {regime}", value, value - 0.1, value + 0.1, better="higher", **detail))
     return out
 

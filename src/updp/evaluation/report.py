@@ -315,7 +315,8 @@ def _findings(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Per-finding AUCs of a judge beside those of the same judge on real films."""
     from updp.utility.diagnosis import AGAINST
 
-    by_regime = {str(m.detail["regime"]): m for m in measured if m.measured and "each" in m.detail}
+    judges = [m for m in measured if m.measured and "each" in m.detail and "regime" in m.detail]
+    by_regime = {str(m.detail["regime"]): m for m in judges}
     out = []
     for regime, reference in AGAINST.items():
         if regime not in by_regime or reference not in by_regime:
