@@ -7,6 +7,7 @@ import pytest
 
 from tests.utility import small
 from updp.attacks.base import Budget
+from updp.utility import base
 from updp.utility.base import Effort
 from updp.utility.report_generation import (
     LOCAL,
@@ -109,7 +110,8 @@ def pack(tmp_path_factory):
     return small.pack(tmp_path_factory.mktemp("pack"))
 
 
-def test_the_embedded_captioner_runs_through_and_is_deterministic(pack):
+def test_the_embedded_captioner_runs_through_and_is_deterministic(pack, monkeypatch):
+    monkeypatch.setitem(base._QUICK, "steps", 30)  # what there is to learn here takes no more
     shown = small.exhibit(patients=30, films=1)
     shown = shown.but(splits=np.where(np.arange(30) % 2 == 0, "train", "test"))
     runs = [
