@@ -9,6 +9,7 @@ from markupsafe import Markup
 from tests.canaries import assert_none_in_text, assert_none_under
 from updp import demo
 from updp.keys import Key
+from updp.quarantine import Reason
 from updp.release.vault import open_vault
 from updp.study import Report
 from updp.virtual import Ledger
@@ -56,9 +57,12 @@ def test_true_dates_of_a_patient_are_not_in_his_released_reports(told):
 
 def test_every_fault_is_kept_back_for_its_reason(told):
     _, result, ledger, _ = told
-    assert result.outcome.quarantined == ledger.faults()
+    # The last look at a new film may keep some back beside the faults that were planted.
+    looks = {Reason.FILM_TOO_SIMILAR, Reason.FILM_COPY, Reason.FINDINGS_DISAGREE}
+    kept = {reason: count for reason, count in result.outcome.quarantined.items() if Reason(reason) in looks}
+    assert {r: c for r, c in result.outcome.quarantined.items() if r not in kept} == ledger.faults()
     frontal = [note for note in ledger.films if note.view != "LATERAL" and note.fault is None]
-    assert result.outcome.released == len(frontal)
+    assert result.outcome.released == len(frontal) - sum(kept.values())
 
 
 def test_receiver_finds_it_intact(told):

@@ -79,7 +79,7 @@ class UPDP:
         temperature: float | None = None,
         straight_through: bool | None = None,
         sampler_steps: int = 16,
-        guidance: float = 2.5,
+        guidance: float = 3.0,
         image_to_image: bool = False,
         rerolls: int = 4,
         check: bool = True,

@@ -274,7 +274,7 @@ class Generator:
         prompts: Sequence[str],
         seeds: Sequence[int],
         steps: int = 20,
-        guidance: float = 2.0,
+        guidance: float = 3.0,
         init_images: Tensor | None = None,
         strength: float | None = None,
         batch: int = 16,  # with guidance 32 latents: what a core's cache still holds, and a larger batch is slower
