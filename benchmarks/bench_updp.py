@@ -40,6 +40,7 @@ def convolution() -> float:
     return 10 * 2 * x.numel() * 192 * 9 / (time.perf_counter() - begun)
 
 
+@torch.no_grad()
 def literal_film(method: UPDP, text: str, seed: int) -> torch.Tensor:
     """DDIM, 50 steps, two passes a step."""
     generator = method.pack.generator
@@ -86,8 +87,7 @@ def main() -> None:
 
     def seconds(what: Callable[[], None], count: int) -> float:
         begun = time.perf_counter()
-        with torch.no_grad():
-            what()
+        what()
         return (time.perf_counter() - begun) / count
 
     batched(2, 2)  # models load and warm up
@@ -99,7 +99,7 @@ def main() -> None:
     equal = seconds(lambda: batched(count, LITERAL_STEPS), count)
     throughput = (before + convolution()) / 2
     counter = FlopCounterMode(display=False)
-    with counter, torch.no_grad():
+    with counter:
         batched(2, default.sampler_steps)
     floor = counter.get_total_flops() / 2 / throughput
     print("| what | seconds a film | films a minute | against the literal loop |\n|---|---|---|---|")
