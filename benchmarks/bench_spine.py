@@ -1,6 +1,6 @@
 """What the spine costs: memory, overhead, resume, start-up. Prints the README's figures as a Markdown table.
 
-    python benchmarks/bench_spine.py --chestxray14 FOLDER [--kills 20] [--only memory overhead resume startup]
+python benchmarks/bench_spine.py --chestxray14 FOLDER [--kills 20] [--only memory overhead resume startup]
 """
 
 from __future__ import annotations

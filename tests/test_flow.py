@@ -42,9 +42,7 @@ def test_a_manifest_becomes_a_verified_release_that_is_marked_not_measured(hospi
     assert "proves nothing about privacy" in (tmp_path / "out" / "release" / "README.md").read_text()
 
 
-def test_no_name_or_number_of_a_patient_is_anywhere_in_the_output_but_the_sealed_vault(
-    hospital, tmp_path, key, policy
-):
+def test_no_name_or_number_of_a_patient_is_anywhere_in_the_output_but_the_sealed_vault(hospital, tmp_path, key, policy):
     run(hospital.write(), tmp_path / "out", key, policy)
     assert sweep(tmp_path / "out") == []
     assert len(list((tmp_path / "out" / "vault").iterdir())) == 3

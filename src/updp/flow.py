@@ -372,9 +372,7 @@ def _owned(out: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _identity(
-    source: Source, policy: Policy, key: Key, seed: int, limit: int | None, survey: Survey
-) -> dict[str, Any]:
+def _identity(source: Source, policy: Policy, key: Key, seed: int, limit: int | None, survey: Survey) -> dict[str, Any]:
     """What makes two runs the same run."""
     return {
         "version": updp.__version__,

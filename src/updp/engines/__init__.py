@@ -24,9 +24,7 @@ class Crashed:
 
 
 class Run(Protocol):
-    def __call__(
-        self, work: Callable[[Any], Any], tasks: Iterable[Any], workers: int
-    ) -> Iterator[tuple[Any, Any]]: ...
+    def __call__(self, work: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Any]]: ...
 
 
 def get_engine(name: str) -> Run:

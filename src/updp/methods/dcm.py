@@ -156,9 +156,7 @@ def block(saliency: Tensor, rho: float) -> Tensor:
     return mask.reshape(saliency.shape)
 
 
-def compensate(
-    network: Compensator, coder: AutoencoderRole, films: Tensor, blocked: Tensor, code: Tensor
-) -> Tensor:
+def compensate(network: Compensator, coder: AutoencoderRole, films: Tensor, blocked: Tensor, code: Tensor) -> Tensor:
     """Films with their blocked cells filled in. No pixel of a blocked cell is read."""
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
     # Coded after blocking: a cell's latent also sees the cells around it.

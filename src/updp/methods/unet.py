@@ -28,9 +28,7 @@ class SmallUNet(nn.Module):
         super().__init__()
         widths = [width * 2**i for i in range(pools + 1)]
         self.down = nn.ModuleList(_Twice(a, b, slope) for a, b in zip([inputs, *widths], widths, strict=False))
-        self.up = nn.ModuleList(
-            _Twice(a + b, b, slope) for a, b in zip(widths[:0:-1], widths[-2::-1], strict=True)
-        )
+        self.up = nn.ModuleList(_Twice(a + b, b, slope) for a, b in zip(widths[:0:-1], widths[-2::-1], strict=True))
         self.last = nn.Conv2d(width, outputs, 1)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]

@@ -51,9 +51,7 @@ def piece_of(token: str, style: str) -> Piece:
 class Vocabulary:
     """The tokens of a vlm, what each may do, and the way from text to ids and back."""
 
-    def __init__(
-        self, vlm: Any, *, block: Iterable[str] = (), allow: Iterable[str] = (), pieces: bool = False
-    ) -> None:
+    def __init__(self, vlm: Any, *, block: Iterable[str] = (), allow: Iterable[str] = (), pieces: bool = False) -> None:
         import torch
 
         self.tokenizer = vlm.tokenizer

@@ -33,13 +33,17 @@ def _templates() -> Environment:
 
 def readme(facts: Mapping[str, Any], policy: Policy, key: Key) -> str:
     """The dataset card."""
-    return _templates().get_template("readme.md.jinja").render(
-        facts=facts,
-        policy=policy,
-        info=method_info(policy.method.name),
-        columns=COLUMNS,
-        public_key=public_key(key),
-        suffix="dcm" if policy.image.format == "dicom" else "png",
+    return (
+        _templates()
+        .get_template("readme.md.jinja")
+        .render(
+            facts=facts,
+            policy=policy,
+            info=method_info(policy.method.name),
+            columns=COLUMNS,
+            public_key=public_key(key),
+            suffix="dcm" if policy.image.format == "dicom" else "png",
+        )
     )
 
 
@@ -82,17 +86,21 @@ def evidence_page(
     phi = [(name.removeprefix("phi/"), count) for name, count in tallies.items() if name.startswith("phi/")]
     kept = {name.removeprefix("retention/"): n for name, n in tallies.items() if name.startswith("retention/")}
     kinds = dict.fromkeys(name.rsplit("_", 1)[0] for name in kept if name.endswith(("_before", "_after")))
-    return _templates().get_template("page.html.jinja").render(
-        title=title or f"Release {policy.release.name}",
-        notice=notice,
-        facts=facts,
-        policy=policy,
-        pairs=pairs or [],
-        evaluation=evaluation,
-        boundary=boundary(policy),
-        phi=phi,
-        retention=[(k, kept.get(f"{k}_before", 0), kept.get(f"{k}_after", 0)) for k in kinds],
-        quarantine=[(code, n, REPAIR[Reason(code)]) for code, n in facts["counts"]["quarantined"].items()],
+    return (
+        _templates()
+        .get_template("page.html.jinja")
+        .render(
+            title=title or f"Release {policy.release.name}",
+            notice=notice,
+            facts=facts,
+            policy=policy,
+            pairs=pairs or [],
+            evaluation=evaluation,
+            boundary=boundary(policy),
+            phi=phi,
+            retention=[(k, kept.get(f"{k}_before", 0), kept.get(f"{k}_after", 0)) for k in kinds],
+            quarantine=[(code, n, REPAIR[Reason(code)]) for code, n in facts["counts"]["quarantined"].items()],
+        )
     )
 
 

@@ -91,5 +91,3 @@ def _uid(pseudonym: str) -> str:
     import hashlib
 
     return f"2.25.{int.from_bytes(hashlib.sha256(pseudonym.encode()).digest()[:16], 'big')}"
-
-
