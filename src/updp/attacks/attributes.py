@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.attacks.base import SCORED, Budget, Cache, absent, limited, too_few, within
-from updp.attacks.cache import Layered, MemoryCache, key_of
+from updp.attacks.cache import Layered, Shelved, key_of
 from updp.attacks.features import Look, Side
 from updp.measurement import FEWEST_PATIENTS, Measurement, auc, identification, measure
 
@@ -39,12 +39,9 @@ def sex_codes(sexes: NDArray[np.str_]) -> NDArray[np.int64]:
     return np.where(sexes == "M", 1, np.where(sexes == "F", 0, -1))
 
 
-class Attributes:
+class Attributes(Shelved):
     name = "attributes"
     question = QUESTION
-
-    def __init__(self, shelf: MemoryCache | None = None) -> None:
-        self.shelf = shelf if shelf is not None else MemoryCache()
 
     def run(
         self,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from updp.attacks.adversary import Linker, Untrainable, adversary, frozen, real_metric
 from updp.attacks.base import SCORED, Budget, Cache, absent, by_patient, limited, too_few, within
-from updp.attacks.cache import Layered, MemoryCache
+from updp.attacks.cache import Layered, Shelved
 from updp.attacks.features import Look
 from updp.measurement import FEWEST_PATIENTS, Measurement, identification
 
@@ -57,12 +57,9 @@ def name_patients(linker: Linker, asked: NDArray[np.intp], known: list[NDArray[n
     return best
 
 
-class Identification:
+class Identification(Shelved):
     name = "identification"
     question = QUESTION
-
-    def __init__(self, shelf: MemoryCache | None = None) -> None:
-        self.shelf = shelf if shelf is not None else MemoryCache()
 
     def run(
         self,

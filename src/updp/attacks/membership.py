@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.attacks.base import SCORED, Budget, Cache, absent, by_patient, limited, named, roc_points, too_few, within
-from updp.attacks.cache import Layered, MemoryCache, key_of
+from updp.attacks.cache import Layered, MemoryCache, Shelved, key_of
 from updp.attacks.features import Look, as_tensor, finite, weights_digest
 from updp.measurement import FEWEST_PATIENTS, Measurement, auc, fold, mean, measure, tpr_at_fpr
 
@@ -47,7 +47,7 @@ def nearest(vectors: NDArray[np.float32], codes: NDArray[np.float32]) -> NDArray
     return out
 
 
-class Membership:
+class Membership(Shelved):
     """``members`` says which rows trained the generator; without it, rows are members if the pack's list of training
     films holds them, and nothing is measured if it holds none."""
 
@@ -55,8 +55,8 @@ class Membership:
     question = QUESTION
 
     def __init__(self, members: NDArray[np.bool_] | None = None, shelf: MemoryCache | None = None) -> None:
+        super().__init__(shelf)
         self.members = members
-        self.shelf = shelf if shelf is not None else MemoryCache()
 
     def run(
         self,

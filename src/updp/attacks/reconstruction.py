@@ -24,7 +24,7 @@ from updp.attacks.base import (
     too_few,
     within,
 )
-from updp.attacks.cache import Layered, MemoryCache, key_of
+from updp.attacks.cache import Layered, Shelved, key_of
 from updp.attacks.features import Floats, Look, as_tensor, finite, weights_digest
 from updp.measurement import FEWEST_PATIENTS, Measurement, measure, ratio
 
@@ -152,12 +152,9 @@ def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
     return rows, best(latents(look, "released", rows)), latents(look, "real", rows), after.mean(0)
 
 
-class Reconstruction:
+class Reconstruction(Shelved):
     name = "reconstruction"
     question = QUESTION
-
-    def __init__(self, shelf: MemoryCache | None = None) -> None:
-        self.shelf = shelf if shelf is not None else MemoryCache()
 
     def run(
         self,

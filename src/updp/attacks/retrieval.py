@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from updp.attacks.adversary import Linker, Untrainable, adversary
 from updp.attacks.base import SCORED, Budget, Cache, absent, by_patient, limited, named, too_few, within
-from updp.attacks.cache import Layered, MemoryCache
+from updp.attacks.cache import Layered, Shelved
 from updp.attacks.features import Look
 from updp.measurement import FEWEST_PATIENTS, Measurement, rankings, retrieval
 
@@ -61,12 +61,9 @@ def gallery_curve(
     return curve
 
 
-class Retrieval:
+class Retrieval(Shelved):
     name = "retrieval"
     question = QUESTION
-
-    def __init__(self, shelf: MemoryCache | None = None) -> None:
-        self.shelf = shelf if shelf is not None else MemoryCache()
 
     def run(
         self,

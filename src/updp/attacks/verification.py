@@ -31,7 +31,7 @@ from updp.attacks.base import (
     too_few,
     within,
 )
-from updp.attacks.cache import Layered, MemoryCache
+from updp.attacks.cache import Layered, Shelved
 from updp.attacks.features import Look
 from updp.measurement import FEWEST_PATIENTS, Measurement, auc, fold, measure, verification
 
@@ -101,12 +101,9 @@ def strongest(contests: list[tuple[str, Measurement]], left_out: dict[str, str])
     return replace(top, name="strongest linkage", low=low, high=high, better="lower", chance=0.5, detail=about)
 
 
-class Verification:
+class Verification(Shelved):
     name = "verification"
     question = QUESTION
-
-    def __init__(self, shelf: MemoryCache | None = None) -> None:
-        self.shelf = shelf if shelf is not None else MemoryCache()
 
     def run(
         self,

@@ -1,6 +1,6 @@
 """Diagnosis: do findings survive, for a judge that learned from real films and for one that learns from the release.
 
-Four ways round (METHODS of the field name only one or two of them): a judge of real films looks at released ones, the
+Four ways round (papers give only one or two of them): a judge of real films looks at released ones, the
 frozen judge of PrivDiff-Net; a judge learns from released films and looks at real ones, what a receiver does; both on
 released films; and one learns from both. Each is set against the same judge on real films, over the same patients and
 the same resamples. A ratio of AUCs never falls far: a judge that guesses has 0.5, so every ratio carries what guessing

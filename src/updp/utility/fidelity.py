@@ -1,6 +1,6 @@
 """Fidelity: released films beside the real ones they were made from, as films, as a set, and with their reports.
 
-The experiments behind METHODS of two kinds: `Images` (SSIM, MS-SSIM, PSNR, LPIPS where its weights are given, the
+Two experiments: `Images` (SSIM, MS-SSIM, PSNR, LPIPS where its weights are given, the
 Fréchet distance and precision, recall, density and coverage in the space of the pack's classifier) and `ImageText`
 (the cosine of a film with its own report under the pack's vlm, released beside real).
 """
