@@ -267,6 +267,13 @@ def test_unusual_but_sound_films_leave(hospital, tmp_path, key, policy, kind):
     assert run(hospital.write(), tmp_path / "out", key, policy).released == 10
 
 
+def test_a_report_the_receivers_detector_would_object_to_is_kept_back(hospital, tmp_path, key, policy):
+    """The first detector passes over half a date beside a hole; the second does not, and is asked before release."""
+    hospital.rows[0]["findings"] = "Views of the chest were obtained on 02/010/XXXX. The lungs are clear."
+    outcome = run(hospital.write(), tmp_path / "o", key, policy)
+    assert outcome.quarantined == {"report-residual-phi": 1}
+
+
 def test_a_report_longer_than_the_policy_allows_is_kept_back(hospital, tmp_path, key):
     hospital.rows[0]["findings"] = "No effusion. " * 100
     outcome = run(hospital.write(), tmp_path / "o", key, Policy.parse(PLAIN + "[report]\nmax_characters = 500\n"))

@@ -19,6 +19,7 @@ from updp.keys import Key
 from updp.methods import make_method
 from updp.policy import Policy
 from updp.quarantine import Reason, Refused
+from updp.release.residual import residual_spans
 from updp.reports.lexicon import LayerMissing
 from updp.study import CHEXPERT_LABELS, FINDINGS, Report, Study
 
@@ -168,6 +169,9 @@ class CleanReport:
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
                        if name in study.report.sections})  # fmt: skip
         cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known, sex=study.sex)
+        # The receiver's detector shares nothing with ours: what it would object to stays here.
+        if any(residual_spans(text, mode=self.cleaner.mode) for text in cleaned.report.sections.values()):
+            raise Refused(Reason.REPORT_RESIDUAL)
         notes |= {"phi": dict(cleaned.counts), "retention": cleaned.retention}
         return study.but(report=cleaned.report or None, notes=notes)
 

@@ -178,3 +178,13 @@ def test_an_empty_report_stays_empty(cleaner: Cleaner) -> None:
     cleaned = cleaner.clean(Report({"findings": "", "impression": "  "}), patient_id="p1")
     assert cleaned.report.sections == {"findings": "", "impression": "  "}
     assert not cleaned.counts
+
+
+def test_initials_follow_the_names_they_stand_for(detector: Detector) -> None:
+    report = Report({"findings": "John Smith (J. Smith, JS) was seen by Jane Okafor. Read by J.O. PA view and CT."})
+    text = Cleaner(detector, KEY).clean(report, patient_id="p1", known=("SMITH^JOHN",)).report.sections["findings"]
+    given, surname = text.split()[:2]
+    assert f"({given[0]}. {surname}, {given[0]}{surname[0]})" in text
+    staff = text.partition("seen by ")[2].partition(".")[0].split()
+    assert f"Read by {staff[0][0]}.{staff[1][0]}." in text
+    assert text.endswith("PA view and CT.")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from updp.reports import synthesis
 from updp.reports.lexicon import names
-from updp.reports.patterns import Patterns
+from updp.reports.rules import Rules
 from updp.reports.synthesis import LABELS, Synthesizer, in_training
-from updp.reports.tagger import Tagger, Words, write_weights
+from updp.reports.tagger import Features, Tagger, write_weights
 from updp.reports.train_tagger import encode, sentences
 from updp.study import BENCHMARK_KEY, split_of
 
@@ -57,8 +57,9 @@ def test_only_the_training_split_of_the_reports_is_read(tmp_path: Path) -> None:
 
 def test_training_gives_weights_that_tag(tmp_path: Path) -> None:
     maker = Synthesizer(random.Random(5), SENTENCES)
-    words, patterns = Words(), Patterns()
-    rows = [row for item in maker.corpus(250) for row in encode(words, patterns, item)]
+    rules = Rules()
+    features = Features(rules.lexemes)
+    rows = [row for item in maker.corpus(250) for row in encode(rules, features, item)]
     write_weights(rows, tmp_path / "a.crfsuite", rounds=15, c1=0.1, c2=0.1)
     assert (tmp_path / "a.features.gz").stat().st_size > 100
     labels = Tagger(tmp_path / "a.crfsuite").tag(rows[0][0])

@@ -183,5 +183,8 @@ def _pool() -> frozenset[str]:
 
 
 def _is_surrogate(word: str) -> bool:
-    parts = [_letters(p) for p in word.removesuffix("'s").replace("^", "-").replace(",", "-").split("-")]
+    joined = word.removesuffix("'s")
+    for sign in "^,<>":
+        joined = joined.replace(sign, "-")
+    parts = [_letters(p) for p in joined.split("-")]
     return all(p in _pool() or len(p) < 2 for p in parts)

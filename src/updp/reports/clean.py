@@ -78,7 +78,8 @@ class Cleaner:
         text = _JOINT.join(texts)
         if self._is_sealed(patient_id, texts, seal):
             return CleanedReport(report, compare(text, text), {}, self._seal(patient_id, texts))
-        spans = self._all_spans(text, known)
+        own_names = self._known_spans(text, known) if known else []
+        spans = self._all_spans(text, own_names)
         year = next(
             (y for s in spans if s.category == "date" if (y := surrogates.date_year(text[s.start : s.end]))), None
         )
@@ -107,6 +108,8 @@ class Cleaner:
                 out.append(
                     surrogates.tag(span.category)
                     if self.mode == "tag"
+                    else surrogates.initials(self.key, old)
+                    if span.why.startswith("initials ")
                     else surrogates.surrogate(
                         self.key, span.category, old, patient_id=patient_id, sex=sex, own=own, year=year
                     )
@@ -120,15 +123,17 @@ class Cleaner:
         if self.mode == "surrogate" and counts:
             self._remember(made)
         # A surname that is also a finding is no finding lost.
-        before = _blank(text, [s for s in spans if s.why == _OWN_NAME])
+        before = _blank(text, [s for s in own_names if s.why == _OWN_NAME])
         return CleanedReport(result, compare(before, _JOINT.join(cleaned)), dict(counts), made)
 
     # -- spans -------------------------------------------------------------------------------------------------------
 
-    def _all_spans(self, text: str, known: Sequence[str]) -> list[Span]:
-        """Spans to replace, holes left out; found again and again on the tagged text until there is nothing new."""
+    def _all_spans(self, text: str, own: list[Span]) -> list[Span]:
+        """Spans to replace, ``own`` those of the patient's own identifiers, holes left out; found again and again on
+        the tagged text until there is nothing new.
+        """
         taken = [s for s in self.detector.spans(text) if s.category != HOLE]
-        taken = _add(taken, self._known_spans(text, known)) if known else taken
+        taken = _add(taken, own) if own else taken
         for _ in range(_ROUNDS):
             if not taken:
                 break

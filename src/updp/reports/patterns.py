@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist, word_class
@@ -42,6 +43,8 @@ class Pattern:
     shape: str  # "title" or "upper": read lines without capitals as if they had them
     before: re.Pattern[str] | None
     next: re.Pattern[str] | None
+    soon: bool  # a word for a street must follow before long
+    final: bool  # nothing else is tried at the same number
     values: tuple[str, ...]
     check: Callable[[re.Match[str], str], bool] | None
 
@@ -66,7 +69,10 @@ class Patterns:
 
     def _load(self, table: dict[str, Any]) -> None:
         fragments = table["fragments"]
-        self._anywhere: list[tuple[Pattern, bool, re.Pattern[str] | None, tuple[int, int] | None]] = []
+        self._streets = frozenset(
+            word.lower() for name, words in fragments.items() if name.endswith("street") for word in words.split("|")
+        )
+        self._anywhere: list[tuple[Pattern, bool, re.Pattern[str] | None, tuple[int, ...] | None]] = []
         #: Phrase to what it calls for: the place of a pattern in ``_anywhere``, or INSTITUTION.
         self.cues: dict[str, list[int]] = {}
         self._numbers: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
@@ -85,15 +91,18 @@ class Patterns:
                 regex,
                 row.get("shape", ""),
                 re.compile(f"(?:^|(?<![A-Za-z]))(?:{row['before']})$", re.IGNORECASE) if "before" in row else None,
-                re.compile(row["next"], flags) if "next" in row else None,
+                re.compile(row["next"], flags | re.DOTALL) if "next" in row else None,
+                row.get("soon", False),
+                row.get("final", False),
                 tuple(g for g in ("v", "v2") if g in regex.groupindex),
                 _CHECKS[row["check"]] if "check" in row else None,
             )
             if row["at"] == "text":
-                for phrase in {n.lower() for n in row.get("needs", ())}:
+                needs = {n.lower() for n in row.get("needs", ())}
+                for phrase in {n.replace("?", letter) for n in needs for letter in ascii_lowercase}:
                     self.cues.setdefault(phrase, []).append(len(self._anywhere))
                 probe = re.compile(row["probe"]) if "probe" in row else None
-                within = tuple(row["within"]) if "within" in row else None
+                within = () if row.get("within") == "stretch" else tuple(row["within"]) if "within" in row else None
                 self._anywhere.append((pattern, "needs" in row, probe, within))
             elif row["at"] == "number":
                 for lead in row["lead"].split():
@@ -120,7 +129,9 @@ class Patterns:
         self.institution = re.compile(table["institution"]["name"])
         for phrase in table["institution"]["words"]:
             self.cues.setdefault(phrase, []).append(INSTITUTION)
-        self._seen: dict[str, Any] = {}
+        self._unasked = [at for at, (_, needy, _, _) in enumerate(self._anywhere) if not needy]
+        #: Words at which nothing is tried.
+        self._plain: dict[str, None] = {}
         self._worth: dict[tuple[str | int, str], list[Pattern]] = {}
 
     def called(self, lower: str) -> dict[int, list[int]]:
@@ -140,35 +151,37 @@ class Patterns:
         """
         out: list[Found] = []
         self._shapes = shaped
-        for at, (pattern, needy, probe, within) in enumerate(self._anywhere):
-            if (not needy or at in cues) and (probe is None or probe.search(text)):
-                low, high = (
-                    (0, len(text)) if within is None else (max(0, cues[at][0] - within[0]), cues[at][-1] + within[1])
-                )
-                for match in pattern.regex.finditer(text, low, high):
-                    _keep(pattern, match, text, out)
-        seen = self._seen.get
-        for i, word in enumerate(tokens.words):
-            act = seen(word, _UNSEEN)
-            if act is None:
+        for at in (*self._unasked, *cues):
+            if at == INSTITUTION:
                 continue
-            if act is _UNSEEN:
-                act = self._first_seen(word)
-            if act is _NUMBER:
+            pattern, _, probe, within = self._anywhere[at]
+            if probe is None or probe.search(text):
+                if within is None:
+                    stretches = [(0, len(text))]
+                elif within:
+                    stretches = [(max(0, cues[at][0] - within[0]), cues[at][-1] + within[1])]
+                else:
+                    stretches = _stretches(text, cues[at])
+                for low, high in stretches:
+                    for match in pattern.regex.finditer(text, low, high):
+                        _keep(pattern, match, text, out)
+        words, ends, plain = tokens.words, tokens.ends, self._plain
+        for i in [i for i, word in enumerate(words) if word not in plain]:
+            word = words[i]
+            if "0" <= word[0] <= "9":
                 self._at_digits(text, tokens, i, out)
-            elif act is not None:
-                end = tokens.ends[i]
-                worth = self._worth_trying(act, word, text[end : end + 2])
-                if worth:
-                    self._at_word(worth, text, tokens.starts[i], out)
+                continue
+            act = self._words.get(word.lower())
+            if act is None:
+                if len(plain) > 100_000:
+                    plain.clear()
+                plain[word] = None
+                continue
+            end = ends[i]
+            worth = self._worth_trying(act, word, text[end : end + 2])
+            if worth:
+                self._at_word(worth, text, tokens.starts[i], out)
         return out
-
-    def _first_seen(self, word: str) -> Any:
-        """What to do at a word: nothing, try patterns, or read a number."""
-        if len(self._seen) > 100_000:
-            self._seen.clear()
-        act = self._seen[word] = _NUMBER if "0" <= word[0] <= "9" else self._words.get(word.lower())
-        return act
 
     def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
         """A run of digits opens a number, belongs to a code that opens before it, or goes on with either."""
@@ -196,7 +209,7 @@ class Patterns:
             at = starts[first]
             if at and text[at - 1] in "@_.":
                 return
-            for pattern in self._codes:
+            for pattern in self._worth_trying(self._codes, "code", text[at : at + 3]):
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, at)
                 if match:
                     _keep(pattern, match, text, out)
@@ -215,19 +228,31 @@ class Patterns:
     def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
         start, end = tokens.starts[i], tokens.ends[i]
         size = min(end - start, _LONGEST)
-        titled = self._shapes[0]
         patterns = self._numbers[size]
         if at == start:
-            patterns = self._worth_trying(patterns, size, text[start] + text[end : end + 2])
+            sample = text[start] + text[end : end + 2]
+            if "#" in text[max(0, start - 2) : start]:
+                sample += "#"
+            patterns = self._worth_trying(patterns, size, sample)
+        streets: bool | None = None
         for pattern in patterns:
-            read = titled if pattern.shape else text
+            if pattern.soon:
+                if streets is None:
+                    streets = not self._streets.isdisjoint([w.lower() for w in tokens.words[i + 1 : i + _SOON]])
+                if not streets:
+                    continue
+            read = self._shapes[0] if pattern.shape else text
             match = pattern.regex.match(read, at) or (pattern.regex.match(read, start) if at != start else None)
             if match:
                 begin = match.start()
-                if pattern.before is None or pattern.before.search(text[max(0, begin - _BACK) : begin]):
-                    _keep(pattern, match, text, out)
-        if len(tokens.words[i]) > 3 or (tokens.ends[i] < len(text) and text[tokens.ends[i]].isalpha()):
-            for pattern in self._codes:
+                if (
+                    (pattern.before is None or pattern.before.search(text[max(0, begin - _BACK) : begin]))
+                    and _keep(pattern, match, text, out)
+                    and pattern.final
+                ):
+                    return
+        if size > 3 or (end < len(text) and text[end].isalpha()):
+            for pattern in self._worth_trying(self._codes, "code", ""):
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, start)
                 if match:
                     _keep(pattern, match, text, out)
@@ -323,8 +348,8 @@ class Patterns:
 #: A cue that stands for the names of institutions.
 INSTITUTION = -1
 _LONGEST = 15
-_UNSEEN: Any = object()
-_NUMBER: Any = object()
+#: Words behind a number among which its street must be named.
+_SOON = 14
 _VALUE = re.compile(
     r"(?:[A-Za-z]{0,5}[-/]?\d[\dA-Za-z]{0,20}(?:[-/.]{1,2}[\dA-Za-z]{1,12}){0,5}|[A-Za-z]{1,5}\d[\dA-Za-z/-]{1,20}|"
     r"[A-Z]{2,5}(?:-[A-Z0-9]{1,8}){0,3}-\d{2,12})(?![\dA-Za-z])"
@@ -372,28 +397,55 @@ def shapes(text: str) -> tuple[str, str]:
     return "\n".join(titled), "\n".join(upper)
 
 
-def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -> None:
+def _stretches(text: str, places: list[int]) -> list[tuple[int, int]]:
+    """What stands without a space around each place, or with a single one beside it."""
+    out: list[tuple[int, int]] = []
+    for place in places:
+        if out and place < out[-1][1]:
+            continue
+        low = place - 1 if place and text[place - 1] == " " else place
+        low = max(text.rfind(" ", 0, low), text.rfind("\n", 0, low), text.rfind("\t", 0, low)) + 1
+        high = _SPACE.search(text, place + 2 if text[place + 1 : place + 2] == " " else place)
+        out.append((low, high.start() if high else len(text)))
+    return out
+
+
+_SPACE = re.compile(r"\s")
+_DATE_SIGNS = re.compile(r"[/.-]")
+_RATIO = re.compile(
+    r"(?:titer|titre|dilution|ratio|diluted|i:e|epinephrine|concentration)s?\W*(?:of|is|at|was)?\W*$", re.IGNORECASE
+)
+_MAY_BE = re.compile(r"\s?(?:mm|cm|mg|ml|to|or|more|hours|days|weeks)")
+_MAY_NUMBER = re.compile(r"may\s\d{1,2}$")
+_SHORT_MONTH = re.compile(r"(?:\d{1,2}\s?)?(?:mar|dec|sep|may)$")
+
+
+def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -> bool:
+    """Take what a pattern has found if its check agrees."""
     if pattern.check is not None and not pattern.check(match, text):
-        return
+        return False
     start, end = match.span()
     for group in pattern.values:
         if match[group] is not None:
             start, end = match.span(group)
-    while end > start and text[end - 1] in " \t\n,;":
+    last = text[end - 1]
+    while end > start and last in " \t\n,;":
         end -= 1
-    if text[end - 1] == "." and (pattern.category != "time" or text[end - 3 : end - 2] != "."):
+        last = text[end - 1]
+    if last == "." and (pattern.category != "time" or text[end - 3 : end - 2] != "."):
         end -= 1  # the full stop of the sentence; "a.m." keeps its own
     if pattern.category == "url":
         end = start + len(text[start:end].rstrip(").,;:'\""))
     if end > start:
         out.append(Found(start, end, pattern.category, pattern.score, pattern.name))
+    return True
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
 
 
 def _date(match: re.Match[str], text: str) -> bool:
-    parts = re.split(r"[/.-]", match.group())
+    parts = _DATE_SIGNS.split(match.group())
     numbers = [int(p) for p in parts]
     if len(parts[0]) == 4:
         return True
@@ -406,16 +458,18 @@ def _date(match: re.Match[str], text: str) -> bool:
 
 def _month(match: re.Match[str], text: str) -> bool:
     found = match.group()
-    if re.match(r"may\s\d{1,2}$", found) and re.match(
-        r"\s?(?:mm|cm|mg|ml|to|or|more|hours|days|weeks)", text[match.end() : match.end() + 8]
-    ):
+    if _MAY_NUMBER.match(found) and _MAY_BE.match(text, match.end()):
         return False
     # "dec 5", "mar 3" in running small letters are rather slips than dates unless something more follows.
-    return not re.match(r"(?:\d{1,2}\s?)?(?:mar|dec|sep|may)$", found)
+    return not _SHORT_MONTH.match(found)
 
 
 def _month_alone(match: re.Match[str], text: str) -> bool:
     word = match.group()
+    if word in ("may", "march") and re.search(
+        r"\b(?:since|until|last|next)\s$", text[max(0, match.start() - 7) : match.start()]
+    ):
+        return True
     return not word.islower() or word in (
         "january",
         "february",
@@ -434,15 +488,18 @@ def _slash_date(match: re.Match[str], text: str) -> bool:
     if re.search(r"(?:grade|pain|rated?|score|strength|bp|power|stage)\W*(?:of|to|in|by|and)?\W*$", before):
         return False
     if re.search(r"\b(?:in|of|to|and|by)\s$", before) and int(second) <= 10 and len(second) < 2:
-        return False  # "3 of 3/5", "to 4/5"
+        # "3 of 3/5", "to 4/5" are none; "CT of 3/5", "moved to 4/5 at noon" are.
+        return bool(
+            re.search(
+                r"\b(?:ct|cxr|mri|film|films|study|exam|scan|radiograph|x-?rays?|images?|echo|labs)\sof\s$", before
+            )
+            or re.match(r"\s(?:at|@)\s", text[match.end() : match.end() + 4])
+        )
     return int(first) <= 12
 
 
 def _time(match: re.Match[str], text: str) -> bool:
-    before = text[max(0, match.start() - 22) : match.start()].lower()
-    return not re.search(
-        r"(?:titer|titre|dilution|ratio|diluted|i:e|epinephrine|concentration)s?\W*(?:of|is|at|was)?\W*$", before
-    )
+    return not _RATIO.search(text[max(0, match.start() - 22) : match.start()])
 
 
 def _url(match: re.Match[str], text: str) -> bool:
@@ -509,9 +566,12 @@ def _dotted(match: re.Match[str], text: str) -> bool:
         return False
     before = text[max(0, match.start() - 14) : match.start()].lower()
     cue = re.search(r"(?:by|user|login|username|as|id|ist|typed)\W{0,3}$", before)
-    return bool(cue) or (
-        max(known.get(two, "00U")[:2]) >= "2" and two not in words and one not in words and len(one) > 2
-    )
+    if cue:
+        return True
+    names_ = [max(known.get(part, "00U")[:2]) >= "2" for part in (one, two)]
+    if all(names_) and (one not in words or two not in words):
+        return True
+    return names_[1] and two not in words and one not in words and len(one) > 2
 
 
 def _rare_street(match: re.Match[str], text: str) -> bool:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from updp.reports.lexicon import names, places, read_data, vocabulary
+from updp.reports.lexicon import names, places, read_data, vocabulary, whitelist
 
 MONTHS = [
     "January",
@@ -114,6 +114,8 @@ class Synthesizer:
         words = vocabulary()
         self.word_names = sorted(n for n in self.surnames[3] if words.get(n, "0") >= "2")
         self.given_word_names = sorted(n for n in self.given[3] if words.get(n, "0") == "2" and len(n) > 3)
+        eponyms = {w for t in whitelist()["eponyms"] for w in t.split()}
+        self.eponyms = sorted(n for n, c in code.items() if n in eponyms and max(c[:2]) >= "2")
         self.cities = sorted(places())
         self._makers: dict[str, Callable[[], str]] = {
             "N": self._full,
@@ -319,12 +321,17 @@ class Synthesizer:
         r = self.rng.random()
         pool = self.given_word_names if r < 0.06 else self.given[3 if r < 0.35 else 2 if r < 0.9 else 1]
         name = self.rng.choice(pool)
+        if r > 0.985:  # "Jean-marc", "Anne-Marie"
+            other = self.rng.choice(self.given[3])
+            return f"{self._title(name)}-{self._title(other) if self.rng.random() < 0.7 else other}"
         return self._title(self._bend(name) if self.rng.random() < 0.3 else name)
 
     def _surname(self) -> str:
         r = self.rng.random()
         name = self.rng.choice(self.word_names if r < 0.08 else self.surnames[3 if r < 0.25 else 2 if r < 0.8 else 1])
-        if self.rng.random() < 0.35:
+        if 0.08 <= r < 0.11:
+            name = self.rng.choice(self.eponyms)
+        elif self.rng.random() < 0.35:
             name = self._bend(name)
         name = self._title(name)
         r = self.rng.random()

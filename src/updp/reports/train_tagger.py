@@ -15,10 +15,9 @@ import random
 import re
 from pathlib import Path
 
-from updp.reports.patterns import Patterns, shapes
+from updp.reports.rules import Rules
 from updp.reports.synthesis import Labelled, Synthesizer
-from updp.reports.tagger import Words, features, write_weights
-from updp.reports.words import Tokens, collapse
+from updp.reports.tagger import Features, windows, write_weights
 from updp.study import BENCHMARK_KEY, split_of
 
 _HOLE = re.compile(r"\S*XXXX\S*|_{3,}")
@@ -39,29 +38,25 @@ def sentences(path: Path, split: str = "train") -> list[str]:
     return found
 
 
-def encode(words: Words, patterns: Patterns, item: Labelled) -> list[tuple[list[list[bytes]], list[str]]]:
+def encode(rules: Rules, features: Features, item: Labelled) -> list[tuple[list[list[bytes]], list[str]]]:
     """A labelled text as windows of features and labels, cut as at run time."""
-    tokens = Tokens(item.text)
-    small = item.text.islower()
-    found = patterns.find(item.text, tokens, shapes(item.text), patterns.called(item.text.lower()))
-    tokens = collapse(tokens, found)
-    labels = ["O"] * len(tokens)
+    read = rules.read(item.text)
+    labels = ["O"] * len(read.known)
     spans = iter(sorted(item.spans))
     span = next(spans, None)
     previous = None
-    for i, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True)):
+    for i, (start, end) in enumerate(zip(read.tokens.starts, read.tokens.ends, strict=True)):
         while span and start >= span[1]:
             span = next(spans, None)
-        if span and end > span[0] and tokens.words[i][0] not in "\n<":
+        if span and end > span[0] and read.known[i].text[0] not in "\n<":
             labels[i] = ("I-" if previous == span else "B-") + span[2]
             previous = span
         else:
             previous = None
     marked = [i for i, label in enumerate(labels) if label != "O"]
-    levels = words.levels(tokens.words)
     return [
-        (features(words, tokens.words, first, last, small), labels[first:last])
-        for first, last in words.suspicious(tokens.words, levels, hints=marked)
+        (features.rows(read.known, first, last, read.small), labels[first:last])
+        for first, last in windows(read.known, read.small, hints=marked)
     ]
 
 
@@ -76,8 +71,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20261115)
     args = parser.parse_args()
     maker = Synthesizer(random.Random(args.seed), sentences(args.reports))
-    words, patterns = Words(), Patterns()
-    rows = [row for item in maker.corpus(args.size) for row in encode(words, patterns, item)]
+    rules = Rules()
+    features = Features(rules.lexemes)
+    rows = [row for item in maker.corpus(args.size) for row in encode(rules, features, item)]
     print(f"{args.size} texts, {len(rows)} windows, {sum(len(y) for _, y in rows)} words")
     write_weights(rows, args.out, rounds=args.rounds, c1=args.c1, c2=args.c2)
     print(f"{args.out}: {args.out.stat().st_size} bytes")

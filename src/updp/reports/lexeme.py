@@ -1,0 +1,295 @@
+"""What is known of a word by itself: looked up once, remembered, and read by every rule and by the tagger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from updp.reports.lexicon import blacklist, names, places, trigrams, vocabulary, whitelist, word_class
+
+_REMEMBERED = 200_000
+
+_NAME_TITLES = word_class("name_titles")
+_NAME_CREDENTIALS = word_class("name_credentials")
+_NEVER = word_class("never_names")
+_KIN = word_class("kin")
+
+#: Word parts of medicine and pharmacy: an unknown word that has one is rather a term than a name.
+_ENDINGS = tuple(sorted(word_class("medical_endings")))
+_BEGINNINGS = tuple(sorted(word_class("medical_beginnings")))
+_CONTRACTED = frozenset(("ll", "ve", "re", "d", "m", "t"))
+#: What may lead to a name without being a title, a credential or a relative.
+_SIGNS = frozenset((",", ":"))
+_PATIENT = frozenset(("pt", "patient"))
+_SPECIAL = _NAME_TITLES | _NAME_CREDENTIALS | _NEVER | _KIN | _PATIENT
+
+
+def is_medical(lower: str) -> bool:
+    """Whether a word is made of a part of medicine or pharmacy."""
+    return lower.endswith(_ENDINGS) or lower.startswith(_BEGINNINGS)
+
+
+#: The level of a word that deserves a look only in a text without capitals.
+SLIP = -1
+
+
+class Lexeme:
+    """A word as it is written, and what the lists say of it."""
+
+    __slots__ = (
+        "alpha",
+        "call",
+        "credential",
+        "eponym",
+        "features",
+        "given",
+        "heading",
+        "kinds",
+        "level",
+        "never",
+        "rank",
+        "size",
+        "small",
+        "stem",
+        "strength",
+        "surname",
+        "text",
+        "title",
+        "upper",
+        "white",
+    )
+
+    text: str
+    stem: str  # in small letters, without a genitive
+    size: int
+    alpha: bool  # it begins with a letter
+    small: bool
+    upper: bool
+    given: str  # how common as a given name, "0" to "3"
+    surname: str
+    strength: str  # the larger of the two
+    rank: str  # "0" in no word list, "1" known, "2" common, "3" used in radiology reports
+    kinds: tuple[str, ...]
+    white: bool  # a whitelist term of one word
+    eponym: bool
+    never: bool
+    title: bool
+    credential: bool
+    heading: bool
+    level: int  # how suspicious by itself: 0, SLIP, 1 (a capital that may open a sentence) or 2
+    call: str  # how it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""
+    features: (
+        tuple[
+            tuple[bytes, ...],
+            tuple[bytes, ...],
+            tuple[bytes, ...],
+            tuple[bytes, ...],
+            tuple[bytes, ...],
+            tuple[bytes, ...],
+        ]
+        | None
+    )
+
+    def nameable(self, capital: bool = True) -> bool:
+        """Whether the word can be (part of) a name where a name is expected."""
+        if not self.alpha or self.credential or self.title or self.never:
+            return False
+        if self.eponym:
+            return True
+        if self.small:
+            return (self.rank < "2" and self.strength >= "2") or (
+                self.rank == "0" and len(self.stem) > 2 and not self.white
+            )
+        if self.rank < "2":
+            return not self.white or self.strength >= "2"
+        return self.strength >= "2" and (not self.white or self.strength == "3" or not capital)
+
+    def unknown(self) -> bool:
+        """Whether the word is rather a name than anything else: no list of words has it, or it is a common name."""
+        if self.credential or self.title or self.white or self.never:
+            return False
+        if self.upper and self.size <= 3 and self.strength < "2":
+            return False
+        return (self.rank == "0" and (len(self.stem) > 2 or self.strength >= "2")) or (
+            self.strength == "3" and self.rank < "2"
+        )
+
+    def relative(self) -> bool:
+        """Whether the word, standing behind "daughter" or "wife", is her name."""
+        if self.white or self.never:
+            return False
+        if self.small or (self.upper and self.size < 6):
+            return self.rank < "2" and self.strength >= "2"
+        return self.rank < "2" or self.strength == "3"
+
+
+class Lexemes:
+    """All lists at once. ``allow`` are terms of the policy's own that must stay."""
+
+    def __init__(self, allow: Iterable[str] = ()) -> None:
+        self.names, self.vocabulary, self.places = names(), vocabulary(), places()
+        self.place_words = frozenset(w for p in self.places for w in p.replace("-", " ").split() if len(w) > 3)
+        groups = whitelist()
+        self.white_words = frozenset(w for terms in groups.values() for t in terms for w in t.split())
+        self.white = frozenset(
+            t for g, terms in groups.items() if g != "eponyms" for t in terms if " " not in t
+        ) | frozenset(t.lower() for t in allow)
+        eponyms = frozenset(t for t in groups["eponyms"] if " " not in t)
+        self.eponyms = frozenset(t for t in eponyms if "-" not in t)
+        # "Thomas" is protected in "Thomas splint" only; by itself it is somebody.
+        alone = {w for g, terms in groups.items() for t in terms for w in t.split() if g != "eponyms" or " " not in t}
+        self._people = frozenset(
+            w
+            for t in groups["eponyms"]
+            if " " in t
+            for w in t.split()
+            if w not in alone and "3" in self.names.get(w, "00U")
+        )
+        self.white_words -= self._people
+        black = blacklist()
+        self.black = frozenset(t for terms in black.values() for t in terms if " " not in t)
+        self.headings = frozenset(
+            t for g, terms in black.items() if g not in ("dates", "demographics") for t in terms if " " not in t
+        )
+        self.trigrams = trigrams()
+        # Common words, and what is left of each when one letter falls out: both sides of one slip.
+        # (Dictionaries of strings are no business of the garbage collector, large sets are.)
+        self._common = dict.fromkeys([w for w, v in self.vocabulary.items() if v > "1" and len(w) > 3])
+        self._shorter = dict.fromkeys([w[:i] + w[i + 1 :] for w in self._common if len(w) > 4 for i in range(len(w))])
+        self._kinds: dict[str, tuple[str, ...]] = {}
+        for kind, group in (
+            ("title", word_class("titles")),
+            ("cred", word_class("credentials")),
+            ("kin", _KIN),
+            ("cue", word_class("cues")),
+            ("inst", word_class("institution_words")),
+            ("street", word_class("street_words")),
+            ("month", word_class("months")),
+            ("day", word_class("weekdays")),
+            ("place", self.place_words),
+            ("white", self.white_words),
+            ("epo", eponyms),
+            ("black", self.black),
+        ):
+            for word in group:
+                self._kinds[word] = (*self._kinds.get(word, ()), kind)
+        self._known: dict[str, Lexeme] = {}
+        self._slips: dict[str, bool] = {}
+
+    def of(self, words: list[str]) -> list[Lexeme]:
+        """What is known of each of ``words``."""
+        known = self._known.get
+        return [known(word) or self._look_up(word) for word in words]
+
+    def _look_up(self, word: str) -> Lexeme:
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        if word.isdigit() and word.isascii() and 1 < len(word) < 40:
+            # There are too many numbers to remember each, and nothing is known of one but its length.
+            word = "0" * len(word)
+            if word in self._known:
+                return self._known[word]
+        lexeme = self._known[word] = Lexeme()
+        lexeme.text = word
+        lower = word.lower()
+        lexeme.stem = stem = lower.removesuffix("'s")
+        lexeme.size = len(word)
+        lexeme.alpha = alpha = word[0].isalpha()
+        lexeme.features = None
+        if not alpha:
+            lexeme.small, lexeme.upper = word.islower(), word.isupper()
+            lexeme.given = lexeme.surname = lexeme.strength = lexeme.rank = "0"
+            lexeme.kinds = ()
+            lexeme.white = lexeme.eponym = lexeme.never = lexeme.title = lexeme.credential = lexeme.heading = False
+            lexeme.level = 2 if len(word) > 3 and word.isdigit() else 0
+            lexeme.call = word if word in _SIGNS else ""
+            return lexeme
+        lexeme.small = small = word.islower()
+        lexeme.upper = upper = not small and word.isupper()
+        code = self.names.get(stem, "00U")
+        lexeme.given = given = code[0]
+        lexeme.surname = surname = code[1]
+        lexeme.strength = given if given > surname else surname
+        rank = self.vocabulary.get(stem, "0") if stem not in self._people else "1"
+        if rank == "0" and stem.partition("'")[2] in _CONTRACTED:
+            rank = "2"
+        lexeme.rank = rank
+        lexeme.kinds = kinds = self._kinds.get(stem, ())
+        special = lower in _SPECIAL or stem in _SPECIAL
+        lexeme.never = special and stem in _NEVER
+        lexeme.title = title = special and lower in _NAME_TITLES
+        lexeme.credential = credential = special and lower in _NAME_CREDENTIALS
+        if kinds:
+            lexeme.white = stem in self.white
+            lexeme.eponym = stem in self.eponyms
+            lexeme.heading = stem in self.headings
+        else:
+            lexeme.white = stem in self.white  # the policy's own
+            lexeme.eponym = lexeme.heading = False
+        if len(word) == 1:
+            lexeme.call = "initial" if upper else "credential" if word == "m" else ""
+            lexeme.level = 1 if upper else 0 if rank > "0" or "white" in kinds else 2
+        else:
+            lexeme.call = (
+                ""
+                if not special
+                else "title"
+                if title and word != "MS" and word != "DO"
+                else "kin"
+                if lower in _KIN
+                else "patient"
+                if lower in _PATIENT
+                else "credential"
+                if credential
+                else ""
+            )
+            lexeme.level = self._level(lexeme, kinds)
+        return lexeme
+
+    def _level(self, lexeme: Lexeme, kinds: tuple[str, ...]) -> int:
+        rank = lexeme.rank
+        if kinds and ("title" in kinds or "cred" in kinds or "kin" in kinds):
+            return 2
+        plain = "white" not in kinds
+        strength = lexeme.strength
+        if rank == "0" and plain:
+            # Small letters and a common word with a slip: no name where names have capitals.
+            slip = lexeme.small and strength < "2" and self.is_slip(lexeme.stem) and self.sound(lexeme.stem) < 2
+            return SLIP if slip else 2
+        if rank == "1" and plain and (lexeme.given >= "2" or lexeme.surname == "3"):
+            return 2
+        if lexeme.small:
+            return 0
+        if rank == "1" and strength > "0":
+            return 2
+        if rank == "2" and lexeme.given > "1" and plain and not lexeme.upper:
+            return 2  # "Harmony slept well"
+        if lexeme.never or (rank > "1" and strength < "2") or (rank == "3" and lexeme.upper and strength < "3"):
+            return 0  # words of every report: names only beside others
+        return 1 if strength > "0" or "place" in kinds else 0
+
+    def sound(self, lower: str) -> int:
+        """How much a word sounds like a name, from -4 (not) to 4."""
+        framed = f"^{lower}$"
+        odds = self.trigrams.get
+        total = sum([odds(framed[i : i + 3], 0) for i in range(len(lower))])
+        return max(-4, min(4, round(total / (4 * len(lower)))))
+
+    def is_slip(self, lower: str) -> bool:
+        """Whether an unknown word is a common word with one letter wrong, missing, doubled or swapped."""
+        slip = self._slips.get(lower)
+        if slip is None:
+            if len(self._slips) > _REMEMBERED:
+                self._slips.clear()
+            slip = self._slips[lower] = self._is_slip(lower)
+        return slip
+
+    def _is_slip(self, lower: str) -> bool:
+        if not 3 < len(lower) < 20 or not lower.isascii():
+            return False
+        if len(lower) == 4:
+            return any(lower[:i] + lower[i + 1] + lower[i] + lower[i + 2 :] in self._common for i in range(3))
+        if lower in self._shorter:  # a letter is missing
+            return True
+        less = [lower[:i] + lower[i + 1 :] for i in range(len(lower))]
+        # One letter too many; one wrong, or two swapped.
+        return not (self._common.keys().isdisjoint(less) and self._shorter.keys().isdisjoint(less))

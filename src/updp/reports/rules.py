@@ -1,0 +1,541 @@
+"""What rules say of a text before the tagger is asked: patterns, lists, and names that a title, a credential, a
+relative or a header field announces.
+
+What a rule is sure of stands as one word in what the tagger reads ("Dr. <name> on <date>"), so that nothing is looked
+at twice and the tagger's attention goes to what no rule knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from updp.reports.gazetteer import Gazetteer
+from updp.reports.lexeme import Lexeme, Lexemes
+from updp.reports.lexicon import word_class
+from updp.reports.patterns import INSTITUTION, Found, Patterns, shapes
+from updp.reports.tagger import NAME
+from updp.reports.words import Tokens, collapse
+
+_LETTERED = word_class("lettered")
+_STAFF_CUES = word_class("staff_cues")
+_NAME_FIELDS = word_class("name_fields")
+_PARTICLES = word_class("particles")
+_LEADING = word_class("leading")
+_WEAK_TAILS = word_class("weak_tails")
+_NEVER = word_class("never_names")
+#: Words behind which a person is named who has done or is told something.
+_AGENT_CUES = word_class("agent_cues")
+_LAY = frozenset(["mr", "mrs", "ms", "miss", "patient", "pt", "wife", "husband", "son", "daughter", "mother", "father"])
+#: Credentials that are words, or stand for something else, unless a comma or names stand before them.
+_DOUBTFUL_CREDENTIALS = frozenset(("pa", "rt", "do", "np"))
+_DOTTED_CREDENTIALS = frozenset(
+    [
+        "md",
+        "do",
+        "rn",
+        "np",
+        "pa",
+        "phd",
+        "mbbs",
+        "mbchb",
+        "dds",
+        "dmd",
+        "dpm",
+        "frcr",
+        "frcp",
+        "frcs",
+        "facr",
+        "facc",
+        "facs",
+        "pac",
+        "pharmd",
+    ]
+)
+#: Letters with dots that are no initials.
+_NO_INITIALS = word_class("no_typist")
+_LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
+#: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
+_BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
+_SCRIPT = re.compile(
+    rf"{_BEYOND}(?:{_BEYOND}|[\u0300-\u0dff\u200c\u200d]){{1,60}}(?:[ '-](?:{_BEYOND}|[\u0300-\u0dff]){{1,60}}){{0,12}}"
+)
+
+
+@dataclass(slots=True)
+class Reading:
+    """A text as far as rules can read it."""
+
+    lower: str
+    tokens: Tokens  # with what rules are sure of as single words
+    known: list[Lexeme]
+    ruled: list[Found]
+    named: list[Found]
+    shield: frozenset[int]  # where words of protected phrases begin
+    small: bool  # nothing is written with capitals
+
+
+class Rules:
+    """Patterns, lists and rules for names, loaded once."""
+
+    def __init__(self, extra_block: Iterable[str] = (), extra_allow: Iterable[str] = ()) -> None:
+        allow = tuple(extra_allow)
+        self.patterns = Patterns()
+        self.gazetteer = Gazetteer(extra_block, allow, self.patterns.cues)
+        self.lexemes = Lexemes(allow)
+
+    def read(self, text: str) -> Reading:
+        """Everything rules find in ``text``, and what is left to read."""
+        lower = text.lower()
+        if len(lower) != len(text):  # a letter whose small form is longer would move every place behind it
+            lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+        tokens = Tokens(text)
+        shaped = shapes(text)
+        listed, protected, cues = self.gazetteer.find(text, lower)
+        ruled = self.patterns.find(text, tokens, shaped, cues)
+        shield = _shield(tokens, protected) if protected else frozenset()
+        if INSTITUTION in cues:
+            ruled += self._institutions(shaped[0], text, cues[INSTITUTION])
+        ruled += listed
+        if ruled:
+            tokens = collapse(tokens, ruled)
+        known = self.lexemes.of(tokens.words)
+        ranges = self._named(text, tokens, known, shield)
+        named = [found for _, _, found in ranges]
+        if ranges:
+            tokens, known = self._fold(tokens, known, ranges)
+        if not text.isascii():
+            # Letters an English detector cannot read are not left in: they may be a name.
+            ruled += [
+                Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
+            ]
+        return Reading(lower, tokens, known, ruled, named, shield, text.islower())
+
+    def _fold(
+        self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Found]]
+    ) -> tuple[Tokens, list[Lexeme]]:
+        """``tokens`` with every name a rule has found as a single word."""
+        out = Tokens.__new__(Tokens)
+        words: list[str] = []
+        starts: list[int] = []
+        ends: list[int] = []
+        lexemes: list[Lexeme] = []
+        (mark,) = self.lexemes.of([NAME])
+        at = 0
+        spans = sorted([(a, b) for a, b, _ in ranges])
+        i, n = 0, len(spans)
+        while i < n:
+            first, last = spans[i]
+            i += 1
+            while i < n and spans[i][0] < last:
+                last = max(last, spans[i][1])
+                i += 1
+            words += tokens.words[at:first]
+            words.append(NAME)
+            starts += tokens.starts[at : first + 1]
+            ends += tokens.ends[at:first]
+            ends.append(tokens.ends[last - 1])
+            lexemes += known[at:first]
+            lexemes.append(mark)
+            at = last
+        out.words = words + tokens.words[at:]
+        out.starts = starts + tokens.starts[at:]
+        out.ends = ends + tokens.ends[at:]
+        return out, lexemes + known[at:]
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def _named(
+        self, text: str, tokens: Tokens, known: list[Lexeme], shield: frozenset[int]
+    ) -> list[tuple[int, int, Found]]:
+        """Names that something announces, with the words they take. Only a title, a credential or a field makes a name
+        of a protected phrase.
+        """
+        out: list[tuple[int, int, Found]] = []
+        words = tokens.words
+        n = len(words)
+        for i, k in enumerate(known):
+            call = k.call
+            if not call:
+                continue
+            if call == ",":
+                if 0 < i < n - 1 and tokens.starts[i - 1] not in shield and self._listed(tokens, known, i):
+                    end = self._run(tokens, known, i + 1, 2)
+                    if end > i + 1:
+                        start = i - 1
+                        while (
+                            start > 1
+                            and words[start - 1] == "-"
+                            and words[start - 2][0].isupper()
+                            and tokens.starts[start] == tokens.ends[start - 1]
+                        ):
+                            start -= 2
+                        out.append((start, end, found(tokens, known, start, end, 0.9, "surname, given name")))
+            elif call == ":":
+                if i and known[i - 1].stem in _NAME_FIELDS:
+                    self._after_field(text, tokens, known, i, out)
+            elif call == "title":
+                j = i + 1
+                if j < n and words[j] == ".":
+                    j += 1
+                if (j < n and known[j].title) or (
+                    k.stem in ("dr", "mr", "ms") and not self._title_here(tokens, known, i)
+                ):
+                    continue
+                end = self._run(tokens, known, j, 4)
+                if end > j:
+                    out.append((j, end, found(tokens, known, j, end, 0.97, f"title {k.stem}")))
+            elif call == "initial":
+                if words[i + 1 : i + 2] != ["."] or i + 2 >= n:
+                    continue
+                size = _dotted_credential(words, known, i)
+                if size:
+                    self._before_credential(tokens, known, i, size, out)
+                elif end := self._initials(tokens, known, i):
+                    out.append((i, end, found(tokens, known, i, end, 0.85, f"initials after {known[i - 1].stem}")))
+                elif (
+                    (known[i - 1].stem if i else "\n") not in _LETTERED
+                    and tokens.starts[i + 2] - tokens.ends[i + 1] <= 1
+                    and tokens.starts[i + 2] not in shield
+                    and tokens.starts[i] not in shield
+                    and known[i + 2].unknown()
+                ):
+                    end = self._run(tokens, known, i + 2, 2)
+                    if end > i + 2:
+                        start = i
+                        while start > 1 and words[start - 1] == "." and known[start - 2].call == "initial":
+                            start -= 2  # "J. O. Smith"
+                        given = known[start - 1] if start else None
+                        if given and given.given >= "2" and not given.small and given.nameable():
+                            start -= 1  # "John O. Smith"
+                        out.append((start, end, found(tokens, known, start, end, 0.85, "initial and name")))
+            elif call == "kin":
+                if i + 1 >= n:
+                    continue
+                j = i + 2 if words[i + 1] == "," and i + 2 < n else i + 1
+                word = known[j]
+                if word.alpha and (not word.small or k.small) and word.relative():
+                    end = self._run(tokens, known, j, 2)
+                    if end > j:
+                        out.append((j, end, found(tokens, known, j, end, 0.9, f"after {k.stem}")))
+            elif call == "patient":
+                if i + 1 < n and words[i + 1][0].isupper() and not k.upper:
+                    j = i + 1
+                    end = self._run(tokens, known, j, 3)
+                    if end > j and any(w.unknown() for w in known[j:end]):
+                        out.append((j, end, found(tokens, known, j, end, 0.9, "after patient")))
+            else:
+                behind_comma = i > 0 and words[i - 1] == ","
+                if k.small and not behind_comma and k.stem in ("do", "pa", "rt", "np", "md"):
+                    continue
+                if (
+                    k.stem in _DOUBTFUL_CREDENTIALS
+                    and not behind_comma
+                    and not (i >= 2 and known[i - 1].strength >= "2" and known[i - 2].strength >= "2")
+                ):
+                    continue
+                self._before_credential(tokens, known, i, 1, out)
+        return out
+
+    def _initials(self, tokens: Tokens, known: list[Lexeme], i: int) -> int:
+        """Where the initials that begin at ``i`` end if they stand for a person ("read by J.O."), else 0."""
+        if not i or known[i - 1].stem not in _AGENT_CUES:
+            return 0
+        words, letters, j = tokens.words, "", i
+        while (
+            j + 1 < len(words)
+            and known[j].size == 1
+            and known[j].upper
+            and words[j + 1] == "."
+            and (j == i or tokens.starts[j] == tokens.ends[j - 1])
+        ):
+            letters += known[j].stem
+            j += 2
+        if not 2 <= len(letters) <= 3 or letters in _NO_INITIALS or self.lexemes.vocabulary.get(letters, "0") > "2":
+            return 0
+        if j < len(words) and known[j].alpha and not known[j].small and known[j].nameable():
+            return 0  # the name itself follows
+        return j
+
+    def _before_credential(
+        self, tokens: Tokens, known: list[Lexeme], i: int, size: int, out: list[tuple[int, int, Found]]
+    ) -> None:
+        """The name before the credential that begins at ``i``."""
+        j = i - 1
+        if j >= 0 and tokens.words[j] == ",":
+            j -= 1
+        start = self._run_back(tokens, known, j, 4)
+        if start <= j and tokens.starts[i] - tokens.ends[j] < 4:
+            what = known[i].stem if size == 1 else "with dots"
+            out.append((start, j + 1, found(tokens, known, start, j + 1, 0.96, f"credential {what}")))
+
+    def _after_field(
+        self, text: str, tokens: Tokens, known: list[Lexeme], i: int, out: list[tuple[int, int, Found]]
+    ) -> None:
+        """The name behind "Attending:"."""
+        words, n = tokens.words, len(tokens.words)
+        j = i + 1
+        while j < n and (known[j].title or words[j] == "."):
+            j += 1
+        end = self._run(tokens, known, j, 5, comma=j == i + 1)
+        if end <= j or _all_words(known[j:end]):
+            return
+        made = found(tokens, known, j, end, 0.95, f"field {known[i - 1].stem}")
+        tail = _LOGIN_TAIL.match(text, made.end) if end == j + 1 else None
+        if tail and tail.end() > made.end:  # "Transcriptionist: jsmith23"
+            made = Found(made.start, tail.end(), "username", 0.9, made.why)
+            while end < n and tokens.starts[end] < made.end:
+                end += 1
+        out.append((j, end, made))
+
+    def _listed(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known
+        as one.
+        """
+        one, two = known[i - 1], known[i + 1]
+        if not (one.alpha and two.alpha) or one.size < 2 or two.size < 2:
+            return False
+        if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
+            return False
+        for k in (one, two):
+            if k.white or k.eponym or k.never or k.heading or (k.rank > "1" and k.strength < "2"):
+                return False
+        if one.small or two.small:
+            # In text without capitals only where a line or a field opens, and only before a given name.
+            opens = i < 2 or tokens.words[i - 2] in ("\n", ":", "|")
+            if not (opens and one.small and two.small and two.given >= "2" and two.rank < "2"):
+                return False
+        if (
+            i > 1
+            and tokens.starts[i - 1] - tokens.ends[i - 2] == 1
+            and tokens.words[i - 2][0].isalnum()
+            and (known[i - 2].stem not in _AGENT_CUES or not (one.nameable() and two.nameable()))
+        ):
+            return False  # a list in a sentence, unless somebody is said to have done something
+        if heads_name(tokens, known, i + 2) or (i > 2 and tokens.words[i - 2] == "." and known[i - 3].title):
+            return False
+        capital = one.upper and two.upper
+        sure = sum(k.strength >= "2" or (capital and k.rank == "0" and k.size > 2) for k in (one, two))
+        return (sure > 0 and two.given >= "1") or sure == 2
+
+    def _title_here(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """ "mr" is also magnetic resonance or mitral regurgitation, "dr" digital radiography, "ms" multiple
+        sclerosis.
+        """
+        following = known[i + 1 : i + 3]
+        if following and following[0].text == ".":
+            following = following[1:]
+        if not following or not following[0].alpha:
+            return False
+        if tokens.words[i] in ("MR", "MS", "DR"):
+            k = following[0]
+            return k.nameable() and (not (k.rank > "0" or k.white) or k.strength == "3")
+        return True
+
+    def _run(self, tokens: Tokens, known: list[Lexeme], at: int, most: int, comma: bool = False) -> int:
+        """Where the name that begins at ``at`` ends."""
+        words, n = tokens.words, len(tokens.words)
+        end = at
+        taken = 0
+        while at < n and taken < most:
+            k = known[at]
+            if k.text == "\n" or (taken and tokens.starts[at] - tokens.ends[at - 1] > 2):
+                break
+            if k.alpha:
+                if k.size == 1 and (k.upper or words[at + 1 : at + 2] == ["."]):  # an initial
+                    at += 2 if at + 1 < n and words[at + 1] == "." else 1
+                    taken += 1
+                    if taken > 1:
+                        end = at
+                    continue
+                if k.stem in _PARTICLES and at + 1 < n and known[at + 1].alpha and not known[at + 1].small:
+                    at += 1
+                    continue
+                if end < at and words[at - 1] == "-" and taken:  # the second half of "Anne-marie", "Smith-Jones"
+                    if k.white and k.strength < "2":
+                        break
+                elif not k.nameable() or (taken and k.small and (not words[at - 1].islower() or k.strength < "2")):
+                    break
+                taken += 1
+                at += 1
+                end = at
+            elif (
+                (
+                    k.text in "-'."
+                    and end == at
+                    and at + 1 < n
+                    and known[at + 1].alpha
+                    and tokens.ends[at] == tokens.starts[at + 1]
+                    and tokens.starts[at] == tokens.ends[at - 1]
+                )
+                or (k.text == "^" and end == at)
+                or (
+                    comma
+                    and k.text == ","
+                    and taken == 1
+                    and at + 1 < n
+                    and _given_after_comma(known[at - 1], known[at + 1])
+                    and not heads_name(tokens, known, at + 2)
+                )
+            ):
+                at += 1
+            else:
+                break
+        return end
+
+    def _run_back(self, tokens: Tokens, known: list[Lexeme], at: int, most: int) -> int:
+        """Where the name that ends at ``at`` begins (``at + 1`` if there is none)."""
+        words = tokens.words
+        start = at + 1
+        taken = 0
+        while at >= 0 and taken < most:
+            k = known[at]
+            word = k.text
+            if word == "\n" or (at + 1 < len(words) and taken and tokens.starts[at + 1] - tokens.ends[at] > 2):
+                break
+            if word == "." and at and known[at - 1].size == 1 and known[at - 1].upper:
+                at -= 1
+                continue
+            if word in "-'" and taken and at and known[at - 1].alpha:
+                at -= 1
+                continue
+            if k.size == 1 and k.upper and taken:
+                start = at
+                taken += 1
+                at -= 1
+                continue
+            if not k.nameable(capital=False) or (k.small and taken == 0 and k.strength < "2"):
+                break
+            if taken and k.small != known[start].small:
+                break
+            taken += 1
+            start = at
+            at -= 1
+        return start
+
+    # -- institutions --------------------------------------------------------------------------------------------------
+
+    def _institutions(self, text: str, original: str, places: list[int]) -> list[Found]:
+        """Names of institutions on the lines that have a word for one at ``places``; no name goes over a line's end.
+        ``text`` is the ``original`` with capitals where a line has only one case.
+        """
+        out = []
+        generic = self.gazetteer.generic_heads
+        white = self.lexemes.white
+        lines: list[tuple[int, int]] = []
+        for place in places:
+            if not lines or place >= lines[-1][1]:
+                end = text.find("\n", place)
+                lines.append((text.rfind("\n", 0, place) + 1, len(text) if end < 0 else end))
+        for match in chain.from_iterable(self.patterns.institution.finditer(text, *line) for line in lines):
+            head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
+            while head and (head[0] in generic or head[0] in _NEVER):
+                head.pop(0)
+            if not head or all(w in generic or w in white for w in head):
+                continue
+            skip = 0
+            words = list(re.finditer(r"\S+", (match["head"] or match["head2"])))
+            while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
+                skip += 1
+            if skip >= len(words):
+                continue
+            weak = (match["tail"] or match["tail2"]).lower().split()[-1] in _WEAK_TAILS
+            heads = self.lexemes.of([w for w in head if w])
+            if weak and not any(k.rank < "2" or k.stem in self.lexemes.place_words or k.strength >= "2" for k in heads):
+                continue
+            # Where capitals were only put in for the sake of reading, a sentence looks like a name.
+            if text[match.start() : match.end()] != original[match.start() : match.end()]:
+                common = "3" if len(heads) < 3 else "2"
+                if not any(
+                    k.rank == "0" or (k.rank < common and (k.strength == "3" or k.stem in self.lexemes.place_words))
+                    for k in heads
+                ):
+                    continue
+            out.append(
+                Found(match.start() + words[skip].start(), match.end(), "institution", 0.93, "institution's name")
+            )
+        return out
+
+
+def _shield(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
+    """Places where a word stands that belongs to a protected phrase."""
+    spans = sorted(protected)
+    out = set()
+    at = 0
+    reach = -1
+    for start in tokens.starts:
+        while at < len(spans) and spans[at][0] <= start:
+            reach = max(reach, spans[at][1])
+            at += 1
+        if start < reach:
+            out.add(start)
+        elif at == len(spans):
+            break
+    return frozenset(out)
+
+
+def found(tokens: Tokens, known: list[Lexeme], a: int, b: int, score: float, why: str) -> Found:
+    """The name that words ``a`` to ``b`` make, of a patient or of staff."""
+    end = tokens.ends[b - 1]
+    if known[b - 1].text.endswith(("'s", "'S")):
+        end -= 2
+    return Found(tokens.starts[a], end, "staff" if _is_staff(known, a, b) else "name", score, why)
+
+
+def _is_staff(known: list[Lexeme], a: int, b: int) -> bool:
+    following = known[b : b + 3]
+    if following and following[0].text == ",":
+        following = following[1:]
+    if following and (
+        following[0].credential or (following[0].text == "M" and len(following) > 1 and following[1].text == ".")
+    ):
+        return True
+    for k in reversed(known[max(0, a - 5) : a]):
+        if k.text == "\n":
+            return False
+        if k.stem in _STAFF_CUES:
+            return True
+        if k.stem in _LAY:
+            return False
+    return False
+
+
+def heads_name(tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+    """Whether another capitalised word follows: "Dr. Smith, Lakeview General Hospital" is no "Smith, Lakeview"."""
+    if i >= len(known) or tokens.starts[i] - tokens.ends[i - 1] > 1:
+        return False
+    k = known[i]
+    return k.size > 1 and not k.credential and k.text[0].isupper()
+
+
+def _dotted_credential(words: list[str], known: list[Lexeme], i: int) -> int:
+    """How many words "M.D." takes if one begins at ``i``."""
+    letters = ""
+    j = i
+    while j + 1 < len(words) and known[j].alpha and known[j].size <= 4 and words[j + 1] == "." and j - i < 10:
+        letters += known[j].stem
+        j += 2
+        if letters in _DOTTED_CREDENTIALS:
+            return j - i
+    if j > i and j < len(words) and known[j].alpha and letters + known[j].stem in _DOTTED_CREDENTIALS:
+        return j + 1 - i  # "M.D" at the end of a line
+    return 0
+
+
+def _given_after_comma(surname: Lexeme, k: Lexeme) -> bool:
+    """Whether a word can be the given name of "Surname, Given" in a field for a name."""
+    if not k.alpha or k.credential or k.never or k.white:
+        return False
+    return surname.small and k.nameable() if k.small else True
+
+
+def _all_words(run: list[Lexeme]) -> bool:
+    """Whether a run is nothing but common words ("Attending: Present", "Name: Unknown")."""
+    for k in run:
+        if not k.alpha or k.size < 2 or k.white:
+            continue
+        if k.rank < "2" or k.strength == "3" or (k.strength == "2" and k.rank == "2"):
+            return False
+    return True
