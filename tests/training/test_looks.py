@@ -66,3 +66,20 @@ def test_with_nothing_frozen_the_first_blocks_still_learn() -> None:
     looks = Looks(corpus(), net, 64)
     net.finish(looks(np.array([0, 1]), np.random.default_rng(0), torch.device("cpu"))).sum().backward()
     assert net._conv_stem.weight.grad is not None
+
+
+def test_looks_through_an_autoencoder_see_the_film_as_it_comes_back(tmp_path: Path) -> None:
+    from updp.models.autoencoder import Autoencoder
+
+    class Blank(Autoencoder):
+        def decode(self, latents: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(len(latents), 1, 64, 64)
+
+    torch.manual_seed(0)
+    passed = Looks(corpus(), backbone(5), 64, 1, tmp_path, through=Blank(8, 16).eval())
+    maps = passed(np.array([0, 1, 2]), np.random.default_rng(1), torch.device("cpu"))
+    straight = Looks(corpus(), backbone(5), 64, 1, tmp_path)
+    spread = straight(np.array([0, 1, 2]), np.random.default_rng(1), torch.device("cpu")).std(0).mean()
+    # Blank films differ by their exposure alone; real ones by what is on them.
+    assert maps.std(0).mean() < 0.5 * spread
+    assert len(list(tmp_path.glob("looks-*.npy"))) == 2

@@ -1,4 +1,8 @@
-"""Stage `classifier`: the findings, from the vlm's image tower or from ImageNet."""
+"""Stage `classifier`: the findings, from the vlm's image tower or from ImageNet.
+
+It judges generated films, which come out of the autoencoder, so half of what it learns from has been through it: else
+it takes the decoder's smoothness for a finding.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
 from updp.study import FINDINGS
@@ -33,9 +38,11 @@ class ClassifierStage:
         directory: Path | None = None,
         looks: int = 2,
         head: nn.Linear | None = None,
+        through: Autoencoder | None = None,
     ) -> None:
         """`start` is the backbone to begin with (None: from nothing) and `head` its findings, where it knows some;
-        `share` of the patients, for learning curves; `directory` keeps the looks."""
+        `share` of the patients, for learning curves; `directory` keeps the looks; `through` is the autoencoder that
+        half of the films have passed."""
         self.corpus, self.config, self.size = corpus, config, size
         rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
         if share < 1:
@@ -55,14 +62,19 @@ class ClassifierStage:
         if head is not None:
             self.module.head.load_state_dict(head.state_dict())
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.looks = Looks(corpus, self.module.encoder.backbone, size, looks, directory, config.seed)
+        self.looks = [
+            Looks(corpus, self.module.encoder.backbone, size, looks, directory, config.seed, passed)
+            for passed in ([None] if through is None else [None, through])
+        ]
 
     def build(self) -> Classifier:
         return Classifier(FINDINGS, self.size)
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         rows = rng.choice(self.rows, self.config.batch)
-        logits = module(self.looks(rows, rng, device), begun=True)
+        parts = np.array_split(rows, len(self.looks))
+        maps = torch.cat([looks(part, rng, device) for looks, part in zip(self.looks, parts, strict=True)])
+        logits = module(maps, begun=True)
         return masked_bce(logits, torch.from_numpy(self.corpus.labels[rows]).to(device))
 
     @torch.no_grad()

@@ -14,7 +14,7 @@ _VLM = StageConfig(steps=500, batch=48, rate=5e-4, average=0.995)
 _VLM_TEXT = StageConfig(steps=600, batch=128, rate=7e-4, warmup=20, average=0.99)
 _GENERATOR = StageConfig(steps=11_600, batch=16, rate=5e-4, average=0.999)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
-_CLASSIFIER = StageConfig(steps=80, batch=64, rate=1e-4, warmup=20, average=0.98)
+_CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
@@ -24,7 +25,8 @@ from updp.training.corpus import Corpus
 class Looks:
     """`count` augmented looks at every training film, as maps of the frozen blocks; kept in `directory` if given.
 
-    A backbone with nothing frozen has nothing to keep: each call looks anew.
+    With an autoencoder, of the film as it comes back from it. A backbone with nothing frozen has nothing to keep: each
+    call looks anew.
     """
 
     def __init__(
@@ -35,15 +37,16 @@ class Looks:
         count: int = 2,
         directory: Path | None = None,
         seed: int = 0,
+        through: Autoencoder | None = None,
     ) -> None:
-        self.corpus, self.backbone, self.size = corpus, backbone, size
+        self.corpus, self.backbone, self.size, self.through = corpus, backbone, size, through
         self._maps: NDArray[np.float16] | None = None
         if not backbone.frozen:
             return
         rows = corpus.rows("train")
         self._place = {int(row): i for i, row in enumerate(rows)}
         digest = hashlib.sha256(repr((size, count, seed, corpus.ids[rows].tolist())).encode())
-        for value in backbone.prefix():
+        for value in (*backbone.prefix(), *(through.state_dict().values() if through is not None else ())):
             digest.update(value.numpy().tobytes())
         path = None if directory is None else directory / f"looks-{digest.hexdigest()[:16]}.npy"
         if path is not None and path.exists():
@@ -62,15 +65,19 @@ class Looks:
     def _seen(self, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.float16]:
         parts = []
         for i in range(0, len(rows), 32):
-            films = augment(as_tensor(self.corpus.films[rows[i : i + 32]]), self.size, rng)
+            films = augment(self._films(rows[i : i + 32]), self.size, rng)
             parts.append(self.backbone.begin(films).half().numpy())
         return np.concatenate(parts)
+
+    @torch.no_grad()
+    def _films(self, rows: NDArray[np.int64]) -> Tensor:
+        films = as_tensor(self.corpus.films[rows])
+        return films if self.through is None else self.through.decode(self.through.encode(films))
 
     def __call__(self, rows: NDArray[np.int64], rng: np.random.Generator, device: torch.device) -> Tensor:
         """What `finish` goes on from, each film from a look drawn at random."""
         if self._maps is None:
-            films = as_tensor(self.corpus.films[rows]).to(device)
-            return self.backbone.begin(augment(films, self.size, rng))
+            return self.backbone.begin(augment(self._films(rows).to(device), self.size, rng))
         places = np.array([self._place[int(row)] for row in rows])
         maps = self._maps[rng.integers(0, len(self._maps), len(rows)), places]
         return torch.from_numpy(maps.astype(np.float32)).to(device).contiguous(memory_format=torch.channels_last)

@@ -116,7 +116,12 @@ class Recipe:
             backbone.load_imagenet()
         return backbone
 
-    def classifier(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Classifier:
+    def classifier(
+        self,
+        start: EfficientNetLite0 | None,
+        stop_after: float | None = None,
+        autoencoder: Autoencoder | None = None,
+    ) -> Classifier:
         config = self.config.classifier
         stage = ClassifierStage(
             self.corpus,
@@ -127,6 +132,7 @@ class Recipe:
             directory=self.directory,
             looks=self.config.looks,
             head=self.findings,
+            through=autoencoder,
         )
         module: Classifier = self._run(stage, config, stop_after)
         return module
@@ -145,7 +151,7 @@ class Recipe:
             "vlm": vlm,
             "generator": generator,
             "identity": self.identity(self.imagenet()),
-            "classifier": self.classifier(start),
+            "classifier": self.classifier(start, autoencoder=autoencoder),
         }
 
 

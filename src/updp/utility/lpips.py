@@ -69,24 +69,35 @@ class Lpips:
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Distances of films in [0, 1], (films, 1 or 3, height, width)."""
         total = torch.zeros(len(first))
-        for head, a, b in zip(self.linear, self._features(first), self._features(second), strict=True):
+        sides = (self._features(first), self._features(second))
+        for head, a, b in zip(self.linear, *sides, strict=True):
             total += ((a - b) ** 2 * head[:, None, None]).sum(dim=1).mean(dim=(1, 2)).cpu()
         return total
 
     def _features(self, films: Tensor) -> list[Tensor]:
-        x = 2 * films.to(self.device).expand(-1, 3, -1, -1) - 1
-        x = (x - x.new_tensor(_SHIFT)[:, None, None]) / x.new_tensor(_SCALE)[:, None, None]
-        weights = iter(self.convolutions)
-        out = []
-        for layer in _LAYERS[self.net]:
-            if layer == "tap":
-                out.append(x / (x.square().sum(dim=1, keepdim=True).sqrt() + 1e-10))
-            elif layer[0] == "pool":
-                x = functional.max_pool2d(x, layer[1], layer[2])
-            else:
-                kernel, bias = next(weights)
-                x = functional.relu(functional.conv2d(x, kernel, bias, stride=layer[1], padding=layer[2]))
-        return out
+        return trunk_features(films.to(self.device), self.convolutions, self.net)
+
+
+def trunk_features(films: Tensor, convolutions: list[tuple[Tensor, Tensor]], net: Net = "alex") -> list[Tensor]:
+    """What a trunk sees in films in [0, 1], at each of its taps: maps of unit length at every place."""
+    x = 2 * films.expand(-1, 3, -1, -1) - 1
+    x = (x - x.new_tensor(_SHIFT)[:, None, None]) / x.new_tensor(_SCALE)[:, None, None]
+    weights = iter(convolutions)
+    out = []
+    for layer in _LAYERS[net]:
+        if layer == "tap":
+            out.append(x / (x.square().sum(dim=1, keepdim=True).sqrt() + 1e-10))
+        elif layer[0] == "pool":
+            x = functional.max_pool2d(x, layer[1], layer[2])
+        else:
+            kernel, bias = next(weights)
+            x = functional.relu(functional.conv2d(x, kernel, bias, stride=layer[1], padding=layer[2]))
+    return out
+
+
+def read_trunk(weights: Path) -> list[tuple[Tensor, Tensor]]:
+    """The convolutions of a trunk, from a file of either layout."""
+    return _flax(weights)[0] if weights.suffix == ".ckpt" else _trunk(weights)
 
 
 class _ArraysOnly(pickle.Unpickler):
