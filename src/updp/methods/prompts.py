@@ -201,7 +201,7 @@ def align(
     frame = Frame(vlm, vocabulary, mask)
     rows = table[ids].clone()
     adam = _Adam(rate)
-    count, length = ids.shape
+    count = len(ids)
     moving = mask if fixed is None else mask & ~fixed
     best = Prompts(ids, mask, rows.clone(), torch.full((count,), -2.0))
 
@@ -212,9 +212,10 @@ def align(
         best.scores = torch.where(better, scores, best.scores)
 
     def projected(at: Tensor, draws: Tensor | None = None) -> Tensor:
-        flat = None if draws is None else draws.reshape(count * length, -1)
-        chosen = projector.project(at.reshape(count * length, -1), flat).reshape(count, length)
-        return chosen if fixed is None else torch.where(fixed, ids, chosen)
+        """Words for the places that move; looking up the others in the whole table would be most of the work."""
+        chosen = ids.clone()
+        chosen[moving] = projector.project(at[moving], None if draws is None else draws[moving])
+        return chosen
 
     for _ in range(steps):
         chosen = projected(rows) if straight_through else None
