@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.methods.tiny_weights import films, streams, studies
 from updp.methods import UnknownMethod, make_method
-from updp.methods.dcm import DCMDeID, MedicalCode, block, cell_saliency, compensate, similarity
+from updp.methods.dcm import DCMDeID, MedicalCode, block, cell_saliency, compensate, sentences, similarity
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**16))
@@ -40,15 +40,25 @@ def test_nothing_blocked_is_the_film_itself(on):
     assert all((one.pixels == study.pixels).all() for one, study in zip(made, studies(2), strict=True))
 
 
+def drawn(method, given, blocked, words=("",), seed=5):
+    noise = method.generator.seeded_noise([seed] * len(given))
+    return compensate(method.generator, given, blocked, list(words) * len(given), noise, steps=2)
+
+
 def test_with_all_cells_blocked_no_pixel_reaches_the_decoder(on):
     method = DCMDeID(**on)
     given = films(studies(2)).requires_grad_()
-    with torch.no_grad():
-        code = method.network.code(method.network.features(given))
-    blocked = torch.ones(2, 1, 16, 16)
-    made = compensate(method.network, method.pack.autoencoder, given, blocked, code)
+    made = drawn(method, given, torch.ones(2, 1, 16, 16))
     (slope,) = torch.autograd.grad(made.sum(), given, allow_unused=True)
     assert slope is None or slope.abs().max() == 0
+
+
+def test_with_all_cells_blocked_films_of_one_code_and_one_stream_are_one_film(on):
+    method = DCMDeID(**on)
+    one, other = (films(studies(1, first)) for first in (0, 3))
+    blocked, code, noise = torch.ones(1, 1, 16, 16), torch.zeros(1, 2), method.generator.seeded_noise([5])
+    with torch.no_grad():
+        assert torch.equal(method.fill(one, blocked, code, noise), method.fill(other, blocked, code, noise))
 
 
 def test_a_blocked_cell_is_never_read(on):
@@ -59,11 +69,37 @@ def test_a_blocked_cell_is_never_read(on):
     changed = given.clone()
     changed[..., 48:144, 64:192] = torch.rand(96, 128)
     with torch.no_grad():
-        code = method.network.code(method.network.features(given))
-        made, other = (compensate(method.network, method.pack.autoencoder, x, blocked, code) for x in (given, changed))
+        made, other = (drawn(method, x, blocked) for x in (given, changed))
     assert torch.equal(made, other)
     assert torch.equal(made[..., :48, :], given[..., :48, :])
     assert (made - given)[..., 48:144, 64:192].abs().max() > 0.01
+
+
+def test_what_fills_a_cell_depends_on_the_stream_and_on_the_open_cells(on):
+    method = DCMDeID(**on)
+    given = films(studies(1))
+    blocked = torch.zeros(1, 1, 16, 16)
+    blocked[..., 4:12, 4:12] = 1
+    inside = (..., slice(64, 192), slice(64, 192))
+    with torch.no_grad():
+        first = drawn(method, given, blocked)
+        assert not torch.allclose(first[inside], drawn(method, given, blocked, seed=6)[inside])
+        assert torch.equal(first, drawn(method, given, blocked))
+
+
+def test_findings_are_told_where_the_code_says_enough_of_them(on):
+    network = DCMDeID(**on).network
+    network.reader.weight.copy_(torch.eye(2))
+    network.reader.bias.zero_()
+    network.least.copy_(torch.tensor([1.0, 2.0]))
+    first, second = network.medical.labels
+    code = torch.tensor([[0.0, 0.0], [1.0, 1.0], [3.0, 2.0]])
+    assert network.findings(code) == [(), (first,), (first, second)]
+
+
+def test_the_generator_is_told_in_sentences():
+    assert sentences(()) != sentences(("Effusion",))
+    assert sentences(("Effusion", "Nodule")).count(".") == 2
 
 
 def test_partly_blocked_films_keep_their_open_cells(on):
@@ -92,12 +128,12 @@ def test_saliency_points_at_the_cell_that_tells(on):
 def test_a_code_of_whole_numbers_costs_more_bits_the_less_the_prior_expects_it():
     code = MedicalCode(channels=2, hidden=4)
     with torch.no_grad():
-        bits = code.bits(torch.stack([torch.full((2, 5, 5), v) for v in (0.0, 3.0, 6.0)]))
-        numbers = code(torch.randn(2, 1280, 5, 5))
+        bits = code.bits(torch.stack([torch.full((2,), v) for v in (0.0, 3.0, 6.0)]))
+        numbers = code(torch.randn(2, 1280))
     assert bits[0] < bits[1] < bits[2]
     assert torch.equal(numbers, numbers.round())
     # Over all whole numbers the prior's shares sum to one.
-    values = torch.arange(-60.0, 61.0)[:, None, None, None].expand(-1, 2, 1, 1)
+    values = torch.arange(-60.0, 61.0)[:, None].expand(-1, 2)
     assert float((0.5 ** (code.bits(values).detach() / 2)).sum()) == pytest.approx(1, abs=1e-3)
 
 
@@ -109,10 +145,11 @@ def test_the_length_of_a_films_code_can_be_read(on):
 
 def test_a_study_gets_the_same_film_in_any_batch(on):
     together = DCMDeID(**on).deidentify(studies(3), 0.7, streams(3))
-    alone = DCMDeID(**on).deidentify(studies(3)[1:2], 0.7, streams(1))
+    alone = DCMDeID(**on).deidentify(studies(3)[1:2], 0.7, streams(3)[1:2])
     assert np.abs(together[1].pixels - alone[0].pixels).max() < 1e-4
 
 
-def test_settings_without_meaning_are_refused(on):
+@pytest.mark.parametrize("options", [{"spare": -1.0}, {"steps": 0}])
+def test_settings_without_meaning_are_refused(on, options):
     with pytest.raises(UnknownMethod, match="dcm"):
-        make_method("dcm", {**on, "spare": -1.0})
+        make_method("dcm", {**on, **options})

@@ -22,9 +22,9 @@ def tiny_weights(pack_folder, out):
         "privdiff": Denoiser(roles["generator"]["config"], 16, roles["classifier"]["config"]["labels"], bank=2),
         "prichexy": Deformer(width=8, pools=2, side=32),
         "privacy-net": EncoderAndTask({"width": 8, "pools": 2}, roles["classifier"]["config"]),
-        "dcm": Compensator(roles["classifier"]["config"], 4, channels=2, hidden=8, width=8),
+        "dcm": Compensator(roles["classifier"]["config"], channels=2, hidden=8),
     }
-    for part in (made["prichexy"].unet.last, made["privacy-net"].encoder.unet.last, made["dcm"].decoder.last):
+    for part in (made["prichexy"].unet.last, made["privacy-net"].encoder.unet.last):
         torch.nn.init.normal_(part.weight, std=1.0)
     for module in made["privdiff"].unet.modules():
         for name in ("last", "out"):

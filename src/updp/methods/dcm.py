@@ -4,8 +4,10 @@ Built from the paper's abstract; its body could not be had, and what follows is 
 
 1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each gives the patient away;
    the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the knob.
-2. *Medical-Semantics-Compensation.* Feature maps of a findings network are written as a short code and a decoder fills
-   the blocked cells from the code and the open cells.
+2. *Medical-Semantics-Compensation.* Features of a findings network are written as a short code, and the pack's
+   generator fills the blocked cells, told the findings that can be read from the code and shown the open cells: one
+   decoder for every rho, since inpainting by diffusion needs no training of its own (RePaint, Lugmayr et al. 2022,
+   arXiv 2201.09865).
 3. *Minimum description length.* The code is rounded to whole numbers and paid for by the bit under a learned prior, and
    an adversary reads identities from it in training: what does not help to tell findings is not worth its bits.
 
@@ -16,6 +18,7 @@ they were: privacy needs a high rho. At rho = 1 a film depends on the patient th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -25,75 +28,84 @@ from torch.nn import functional
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
 from updp.methods.listing import DCM
-from updp.methods.unet import SmallUNet
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
+from updp.models.generator import Condition, Generator, join, noise_level, signal
+from updp.models.pack import PackError
 from updp.study import Study
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from updp.models.roles import AutoencoderRole
-
 CELL = 16
+#: Films drawn together; with guidance twice as many latents, which is what a core's cache holds.
+_AT_ONCE = 16
 
 
 class MedicalCode(nn.Module):
-    """Feature maps N×F×s×s to a code of whole numbers N×channels×s×s, and its length in bits."""
+    """Features N×F to a code of whole numbers N×channels, and its length in bits."""
 
-    def __init__(self, channels: int = 8, hidden: int = 128) -> None:
+    def __init__(self, channels: int = 8, hidden: int = 64) -> None:
         super().__init__()
-        self.encode = nn.Sequential(nn.Conv2d(FEATURES, hidden, 1), nn.SiLU(), nn.Conv2d(hidden, channels, 1))
+        self.encode = nn.Sequential(
+            nn.LayerNorm(FEATURES), nn.Linear(FEATURES, hidden), nn.SiLU(), nn.Linear(hidden, channels)
+        )
         self.centre = nn.Parameter(torch.zeros(channels))
         self.width = nn.Parameter(torch.zeros(channels))  # logarithm of the prior's scale
 
-    def forward(self, maps: Tensor, noise: Tensor | None = None) -> Tensor:
+    def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
         """The code; in training, noise of a width of one in (-1/2, 1/2) stands in for rounding."""
-        z: Tensor = self.encode(maps)
+        z: Tensor = self.encode(features)
         return z.round() if noise is None else z + noise
 
     def bits(self, code: Tensor) -> Tensor:
         """Length of each film's code under the prior, a logistic a channel."""
-        centre, width = self.centre[:, None, None], self.width.exp()[:, None, None]
-        upper, lower = ((code + side - centre) / width for side in (0.5, -0.5))
+        width = self.width.exp()
+        upper, lower = ((code + side - self.centre) / width for side in (0.5, -0.5))
         share = (torch.sigmoid(upper) - torch.sigmoid(lower)).clamp_min(1e-9)
-        return -share.log2().sum((1, 2, 3))
+        return -share.log2().sum(1)
 
 
 class Compensator(nn.Module):
-    """Everything that is trained: the findings network (fixed), the code, the decoder."""
+    """What is kept of the training: the findings network (fixed), the code, and what findings are read from it."""
 
-    def __init__(
-        self, classifier: dict[str, Any], latents: int, channels: int = 8, hidden: int = 128, width: int = 48
-    ) -> None:
+    least: Tensor
+
+    def __init__(self, classifier: dict[str, Any], channels: int = 8, hidden: int = 64) -> None:
         super().__init__()
-        self.config: dict[str, Any] = {
-            "classifier": classifier, "latents": latents, "channels": channels, "hidden": hidden, "width": width,
-        }  # fmt: skip
+        self.config: dict[str, Any] = {"classifier": classifier, "channels": channels, "hidden": hidden}
         self.medical = Classifier(**classifier)
         self.code = MedicalCode(channels, hidden)
-        self.decoder = SmallUNet(latents + 2 + channels, latents, width, pools=2, slope=0.1)
+        self.reader = nn.Linear(channels, len(self.medical.labels))
+        # A finding is told from this opinion on; which, the training films decide.
+        self.register_buffer("least", torch.zeros(len(self.medical.labels)))
 
     def features(self, films: Tensor) -> Tensor:
-        """Maps of the findings network, N×F×s×s."""
-        return self.medical.encoder.maps(films)
+        """Features of the findings network, N×F."""
+        return self.medical.features(films)
 
-    def fill(self, latents: Tensor, blocked: Tensor, code: Tensor) -> Tensor:
-        """Latents of the whole film, from those of the open cells (``blocked`` is N×1×h×w), and the code."""
-        open_ = latents * (1 - blocked)
-        share = blocked.mean((2, 3), keepdim=True).expand_as(blocked)
-        told = functional.interpolate(code, blocked.shape[-2:], mode="bilinear")
-        whole: Tensor = open_ + self.decoder(torch.cat([open_, blocked, share, told], 1)) * blocked
-        return whole
+    def findings(self, code: Tensor) -> list[tuple[str, ...]]:
+        """The findings a code tells, film by film."""
+        told = self.reader(code) >= self.least
+        return [tuple(n for n, yes in zip(self.medical.labels, row, strict=True) if yes) for row in told.tolist()]
 
 
 class DCMDeID(Trained):
     info: ClassVar[MethodInfo] = DCM
 
-    def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS, spare: float = 0.5) -> None:
+    def __init__(
+        self,
+        pack: str = "cxr256",
+        weights: str = WEIGHTS,
+        spare: float = 0.5,
+        steps: int = 12,
+        guidance: float = 3.0,
+    ) -> None:
         if spare < 0:
             raise ValueError("spare, the weight of cells that show findings, must not be negative")
-        self.spare = spare
+        if steps < 1:
+            raise ValueError("steps must be at least 1")
+        self.spare, self.steps, self.guidance = spare, steps, guidance
         super().__init__(pack, weights)
 
     def build(self, config: dict[str, Any]) -> Compensator:
@@ -102,9 +114,26 @@ class DCMDeID(Trained):
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
         if strength == 0:
             return films
-        blocked = block(self.saliency(films), strength)
-        code = self.network.code(self.network.features(films))
-        return compensate(self.network, self.pack.autoencoder, films, blocked, code)
+        made = []
+        for i in range(0, len(films), _AT_ONCE):
+            some, streams = films[i : i + _AT_ONCE], rngs[i : i + _AT_ONCE]
+            noise = self.generator.seeded_noise([int(rng.integers(2**62)) for rng in streams])
+            # With everything blocked there is nothing to rank.
+            rank = self.saliency(some) if strength < 1 else torch.zeros(len(some), 1, *noise.shape[-2:])
+            made.append(self.fill(some, block(rank, strength), self.network.code(self.network.features(some)), noise))
+        return torch.cat(made)
+
+    @property
+    def generator(self) -> Generator:
+        found = self.pack.generator
+        if not isinstance(found, Generator):
+            raise PackError(f"dcm fills cells with a generator of updp's own; that of pack {self.pack.name} is another")
+        return found
+
+    def fill(self, films: Tensor, blocked: Tensor, code: Tensor, noise: Tensor) -> Tensor:
+        """Films with their blocked cells (N×1×h×w) filled in from the code and the open cells."""
+        words = [sentences(found) for found in self.network.findings(code)]
+        return compensate(self.generator, films, blocked, words, noise, self.steps, self.guidance)
 
     def saliency(self, films: Tensor) -> Tensor:
         """How much each cell gives the patient away, less what it shows of the findings; N×1×h×w."""
@@ -156,10 +185,37 @@ def block(saliency: Tensor, rho: float) -> Tensor:
     return mask.reshape(saliency.shape)
 
 
-def compensate(network: Compensator, coder: AutoencoderRole, films: Tensor, blocked: Tensor, code: Tensor) -> Tensor:
-    """Films with their blocked cells filled in. No pixel of a blocked cell is read."""
+def sentences(findings: Sequence[str]) -> str:
+    """How the generator is told findings, or that there are none."""
+    from updp.training.prompts import phrases
+
+    said = phrases()
+    return " ".join(said["findings"][name][0] for name in findings) or said["normal"]["film"][0]
+
+
+def compensate(
+    generator: Generator,
+    films: Tensor,
+    blocked: Tensor,
+    words: Sequence[str],
+    noise: Tensor,
+    steps: int = 12,
+    guidance: float = 3.0,
+) -> Tensor:
+    """Films with their blocked cells drawn by the generator. No pixel of a blocked cell is read."""
+    coder = generator.autoencoder
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
     # Coded after blocking: a cell's latent also sees the cells around it.
-    latents = coder.encode(films * (1 - mask) + 0.5 * mask)
-    filled = coder.decode(network.fill(latents, blocked, code))
-    return films * (1 - mask) + filled * mask
+    known = coder.encode(films * (1 - mask) + 0.5 * mask)
+    untold = generator.condition([""] * len(films))
+
+    def estimate(latents: Tensor, t: Tensor, told: Condition) -> Tensor:
+        """The clean latents: as they are known in open cells, as they are guessed in blocked ones."""
+        both: Tensor = generator.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(told, untold))
+        with_, without = both.chunk(2)
+        v = without + guidance * (with_ - without)
+        guess = signal(t)[:, None, None, None] * latents - noise_level(t)[:, None, None, None] * v
+        return known * (1 - blocked) + guess * blocked
+
+    drawn = generator.sample(noise, generator.condition(words), steps, guidance, predict=estimate)
+    return films * (1 - mask) + coder.decode(drawn) * mask

@@ -7,7 +7,7 @@ from updp.methods.base import MethodInfo
 PRIVACY_NET = MethodInfo(
     name="privacy-net",
     summary="an encoded picture, for a classifier that was trained along",
-    knob="weight of undecidedness about the patient against the findings, from 0 to its largest",
+    knob="weight of undecidedness about the patient against the findings, from 0 (the film) to its largest",
     default_strength=0.5,
     guarantee="none",
     paper="Kim et al., Privacy-Net, IEEE TMI 2021",
@@ -36,14 +36,25 @@ PRIVDIFF = MethodInfo(
 )
 DCM = MethodInfo(
     name="dcm",
-    summary="cells that show the patient blocked and filled in from a short code of the findings",
+    summary="cells that show the patient blocked and drawn anew, told a short code of the findings",
     knob="rho, the share of cells that are blocked, from none (the film itself) to all (the code alone)",
-    default_strength=0.95,
-    guarantee="none; at rho = 1 the film is a function of a short code, whose length the weights' card states",
+    default_strength=1.0,
+    guarantee="none; at rho = 1 the film tells what a short code tells, whose length the weights' card states",
     paper="Tian et al., Semantics versus Identity, arXiv 2507.21703 (design after its abstract)",
     domain="cxr",
-    needs=frozenset({"autoencoder", "identity"}),
+    needs=frozenset({"generator", "autoencoder", "vlm", "identity"}),
 )
 
 #: The methods whose modules load torch, by name.
 LISTED: dict[str, MethodInfo] = {info.name: info for info in (PRIVACY_NET, PRICHEXY, PRIVDIFF, DCM)}
+
+
+def described(info: MethodInfo) -> list[tuple[str, str]]:
+    """What a method is and what was measured of it, line by line, for `updp methods`."""
+    from updp.methods.measured import measured
+
+    default = "" if info.default_strength is None else f" (default {info.default_strength:.2g})"
+    lines = [("strength", info.knob + default), ("guarantee", info.guarantee)]
+    lines += [("measured", str(one)) for one in measured(info.name)] or [("measured", "not measured")]
+    lines.append(("paper", info.paper))
+    return [(name, text) for name, text in lines if text]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 TAPS, SIGMA = 9, 2.0
+#: The U-Net starts at nothing; with this in front of tanh a few hundred steps reach the whole range.
+GAIN = 10.0
 
 
 class Deformer(nn.Module):
@@ -39,7 +41,9 @@ class Deformer(nn.Module):
 
     def forward(self, films: Tensor) -> Tensor:
         small = functional.interpolate(films, self.side, mode="bilinear", antialias=True)
-        field = torch.tanh(self.unet(small))
+        field = self.unet(small)
+        # A shift of the whole film hides nobody, and is the first thing a deformation would learn.
+        field = torch.tanh(GAIN * (field - field.mean((2, 3), keepdim=True)))
         return functional.interpolate(field, films.shape[-1], mode="bilinear", align_corners=True)
 
 

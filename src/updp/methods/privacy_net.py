@@ -2,8 +2,9 @@
 
 A U-Net turns a film into another picture of the same shape; a classifier of findings, trained along with it, wants the
 picture to show them, and a Siamese discriminator wants to know whose it is. The paper's encoder has one weight between
-the two; here the weight is an input of the encoder, so that one network serves every ``strength``. Where the paper
-lets the encoder make the discriminator wrong without bound, here it makes it undecided.
+the two; here the weight is an input of the encoder and scales what it changes, so that one network serves every
+``strength`` and 0 is the film. Where the paper lets the encoder make the discriminator wrong without bound, here it
+makes it undecided.
 
 The picture is for machines. A classifier that never saw such pictures misjudges it, which says little about what it
 still shows: ``findings`` asks the classifier that was trained along.
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 PLACE = 4
+#: The U-Net starts at nothing; with this in front of it a few hundred steps reach any picture.
+GAIN = 10.0
 
 
 class Encoder(nn.Module):
@@ -43,7 +46,7 @@ class Encoder(nn.Module):
         places = functional.pixel_unshuffle(films, PLACE)
         asked = strength[:, None, None, None].expand(-1, 1, *places.shape[-2:])
         change = functional.pixel_shuffle(self.unet(torch.cat([places, asked], 1)), PLACE)
-        return torch.sigmoid(torch.logit(films, 0.02) + change)
+        return torch.sigmoid(torch.logit(films, 0.02) + GAIN * strength[:, None, None, None] * change)
 
 
 class EncoderAndTask(nn.Module):

@@ -48,6 +48,8 @@ BRANCHES: dict[str, tuple[str, ...]] = {
     "identity": ("identity",),
     "demographics": ("age", "sex"),
 }
+#: Films denoised together; their four branches are one pass of as many latents as a core's cache holds.
+_AT_ONCE = 8
 
 
 class Attributes(NamedTuple):
@@ -61,6 +63,9 @@ class Attributes(NamedTuple):
 
     def repeat(self, times: int) -> Attributes:
         return Attributes(*(torch.cat([part] * times) for part in self))
+
+    def rows(self, index: slice) -> Attributes:
+        return Attributes(*(part[index] for part in self))
 
     def findings_only(self) -> Attributes:
         """The same findings of nobody in particular."""
@@ -161,7 +166,7 @@ class PrivDiffNet(Trained):
         weights: str = WEIGHTS,
         sas: Literal["off", "literal", "feature", "channels"] = "feature",
         spg: bool = True,
-        w_diagnosis: float = 2.5,
+        w_diagnosis: float = 5.0,
         w_sensitive: float = 0.5,
         steps: int = 12,
         ridge: float = 1e-2,
@@ -179,7 +184,7 @@ class PrivDiffNet(Trained):
     def of(cls, network: Denoiser, **options: Any) -> PrivDiffNet:
         """The method around a network that is in no pack yet; it can ``denoise`` latents."""
         made = cls.__new__(cls)
-        defaults = {"sas": "feature", "spg": True, "w_diagnosis": 2.5, "w_sensitive": 0.5, "steps": 12}
+        defaults = {"sas": "feature", "spg": True, "w_diagnosis": 5.0, "w_sensitive": 0.5, "steps": 12}
         made.__dict__ |= {**defaults, "ridge": 1e-2, "rank": 4, **options, "network": network}
         return made
 
@@ -204,14 +209,20 @@ class PrivDiffNet(Trained):
 
     def denoise(self, latents: Tensor, who: Attributes, start: float) -> Tensor:
         """DDIM (Song et al. 2021, arXiv 2010.02502), no fresh noise, from time ``start`` to a clean latent."""
+        parts = [slice(i, i + _AT_ONCE) for i in range(0, len(latents), _AT_ONCE)]
+        return torch.cat([self._denoise(latents[part], who.rows(part), start) for part in parts])
+
+    def _denoise(self, latents: Tensor, who: Attributes, start: float) -> Tensor:
         network: Denoiser = self.network
         form = None if self.sas == "off" else self.sas
         network.suppress(None if form is None else Suppression(network.groups, form, self.ridge, self.rank))
         times = torch.linspace(start, 0, max(1, round(self.steps * start)) + 1)
         film = latents
+        # At strength 1 there is nobody left to steer off.
+        w_sensitive = 0.0 if start == 1 else self.w_sensitive * float(signal(times[0]))
         for now, then in pairwise(times):
             a, s = signal(now), noise_level(now)
-            noise = self._noise(network, latents, now, who, self.w_sensitive * float(signal(times[0])))
+            noise = self._noise(network, latents, now, who, w_sensitive)
             film = (latents - s * noise) / a
             latents = signal(then) * film + noise_level(then) * noise
         return film
@@ -219,13 +230,14 @@ class PrivDiffNet(Trained):
     def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
         n = len(latents)
         steered = self.spg and self.middle[0] <= float(t) <= self.middle[1]
-        names = list(BRANCHES) if steered else ["diagnosis"]
+        sensitive = ["identity", "demographics"] if w_sensitive else []
+        names = ["none", "diagnosis", *sensitive] if steered else ["diagnosis"]
         many = latents.repeat(len(names), 1, 1, 1)
         v = network(many, t.expand(len(many)), who.repeat(len(names)), branches(n, names))
         noise: Tensor = noise_level(t) * many + signal(t) * v
         if not steered:
             return noise
-        return guided(torch.split(noise, n), self.w_diagnosis, (w_sensitive, w_sensitive))
+        return guided(torch.split(noise, n), self.w_diagnosis, [w_sensitive] * len(sensitive))
 
     def decided(self, strength: float) -> dict[str, Any]:
         return {"sas": self.sas, "spg": self.spg, "steps": self.steps}

@@ -142,8 +142,8 @@ def export_method(
         "trained_with": {role: bound[role] for role in bound if role in uses},
         "steps": steps,
     }
+    if splits is not None:  # of each method: they may have learned from different sources
+        entry["splits"] = dict(splits)
     info["methods"] = {**info.get("methods", {}), name: entry}
-    if splits is not None:
-        info["splits"] = dict(splits)
     write_pack_toml(out, info)
     describe_methods(out)

@@ -13,13 +13,20 @@ from updp.models.pack import write_pack_toml
 def card(info: Mapping[str, Any]) -> str:
     """Markdown of the `pack.toml` of a pack of method weights."""
     out = [f"# Method weights {info['name']}", "", str(info.get("summary", "")), "", f"Licence: {info['licence']}", ""]
-    out += ["| method | steps | learned with (SHA-256, first 12) |", "|---|---|---|"]
+    out += [
+        "| method | steps | training films | of patients | learned with (SHA-256, first 12) |",
+        "|---|---|---|---|---|",
+    ]
+    rules = set()
     for name, entry in info["methods"].items():
         bound = ", ".join(f"{role} {digest[:12]}" for role, digest in entry["trained_with"].items())
-        out.append(f"| {name} | {entry.get('steps', '')} | {bound} |")
-    if splits := info.get("splits"):
-        train = splits["train"]
-        out += ["", f"Training films: {train['films']} of {train['patients']} patients, split by: {splits['rule']}."]
+        learned: Mapping[str, Any] = entry.get("splits", {})
+        train = learned.get("train", {})
+        rules |= {str(learned["rule"])} if learned else set()
+        seen = (entry.get("steps", ""), train.get("films", ""), train.get("patients", ""))
+        out.append(f"| {name} | {' | '.join(map(str, seen))} | {bound} |")
+    if rules:
+        out += ["", f"Patients are split by: {'; '.join(sorted(rules))}."]
     if figures := info.get("figures"):
         heads = list(next(iter(figures.values())))
         out += ["", "## Figures", str(info.get("measured", "")), ""]

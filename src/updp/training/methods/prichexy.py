@@ -1,8 +1,8 @@
 """Training of PriCheXy-Net: the deformation against a linking network, findings kept for a classifier.
 
-As published: L = BCE(C(x1'), y1) - log(1 - V(x1', x2)) over all pairs, and after each step of the deformation one of V
-and C on its films. The field starts at zero, which is what the published first stage trains towards. One field
-serves all mu: each pair draws its own.
+As published: L = BCE(C(x1'), y1) - log(1 - V(x1', x2)) over all pairs, and then a step of V and C on its films; here
+after every second step of the deformation, which has the longer way to go. The field starts at zero, which is what the
+published first stage trains towards. One field serves all mu: each pair draws its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from updp.training.loop import StageConfig
 from updp.training.methods.adversaries import Game, Pairs, judged, judged_rows
 from updp.training.vlm import masked_bce
 
-CONFIG = StageConfig(steps=400, batch=12, rate=5e-4, warmup=20, average=0.98)
+CONFIG = StageConfig(steps=600, batch=8, rate=2e-3, warmup=10, average=0.97)
 MU = (0.003, 0.03)
 
 
@@ -43,7 +43,7 @@ class PriCheXyStage:
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         game: Any = getattr(module, "module", module)
-        opponents = step % 2 == 1
+        opponents = step % 3 == 2
         game.turn(opponents)
         first, second, same = self.pairs.draw(self.config.batch, rng)
         films, partners = (as_tensor(self.corpus.films[rows]).to(device) for rows in (first, second))

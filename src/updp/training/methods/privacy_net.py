@@ -22,7 +22,7 @@ from updp.training.loop import StageConfig
 from updp.training.methods.adversaries import Game, Pairs, judged, judged_rows
 from updp.training.vlm import masked_bce
 
-CONFIG = StageConfig(steps=400, batch=12, rate=5e-4, warmup=20, average=0.98)
+CONFIG = StageConfig(steps=600, batch=8, rate=1e-3, warmup=10, average=0.97)
 #: Weight of undecidedness at strength 1.
 LARGEST = 4.0
 
@@ -48,7 +48,7 @@ class PrivacyNetStage:
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         game: Any = getattr(module, "module", module)
-        opponents = step % 2 == 1
+        opponents = step % 3 == 2
         game.turn(opponents)
         first, second, same = self.pairs.draw(self.config.batch, rng)
         films, partners = (as_tensor(self.corpus.films[rows]).to(device) for rows in (first, second))

@@ -1,0 +1,157 @@
+"""What was measured of each method, for `updp methods`: figures copied by machine from a run of `updp bench methods`.
+
+``measured.toml`` beside this file holds them; ``benchmarks/write_measured.py`` writes it from the ``methods.json`` of a
+bench. A method that no bench has seen has no entry, and the listing says so.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+#: Figure of the listing -> measurement of the bench.
+FIGURES: dict[str, str] = {
+    "frozen": "verification max(AUC, 1−AUC) A0 frozen",
+    "adaptive": "strongest linkage",
+    "utility": "utility relative to real: pack judge, test released",
+}
+#: Options that say where a method's networks come from, not what it does.
+_WHERE = ("pack", "weights")
+
+Interval = tuple[float, float, float]  # value, low, high
+
+
+class BadMeasurements(ValueError):
+    """The file is not what `updp bench methods` writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A method at one strength, on unseen patients; what was not measured is None."""
+
+    method: str  # with its options, as ``name:option=value``
+    strength: float | None
+    frozen: Interval | None  # verification max(AUC, 1-AUC), attacker trained on real films, as published
+    adaptive: Interval | None  # the same of the strongest attacker that adapts
+    utility: Interval | None  # AUC of the frozen judge on released films, relative to real ones
+    patients: int  # scored
+    films: int
+    quick: bool
+    pack: str  # name and the first digits of its digest
+
+    @property
+    def name(self) -> str:
+        return self.method.partition(":")[0]
+
+    def __str__(self) -> str:
+        at = "" if self.strength is None else f"at {self.strength:.2g}: "
+        options = self.method.partition(":")[2]
+        return (
+            f"{at}linked by a frozen attacker {_shown(self.frozen)}, by the strongest that adapts "
+            f"{_shown(self.adaptive)}; findings {_shown(self.utility)} of real; {self.patients} patients"
+            + (f" ({options})" if options else "")
+        )
+
+
+def _shown(value: Interval | None) -> str:
+    return "not measured" if value is None else "{:.2f} [{:.2f}, {:.2f}]".format(*value)
+
+
+def measured(name: str, path: Path | None = None) -> tuple[Measured, ...]:
+    """What is known of method ``name``, in the order it was measured; nothing if no bench has seen it."""
+    return tuple(one for one in read_measured(path) if one.name == name)
+
+
+def read_measured(path: Path | None = None) -> list[Measured]:
+    """Every entry of ``measured.toml``, or of another file of its form."""
+    place = resources.files("updp.methods").joinpath("measured.toml") if path is None else path
+    held = tomllib.loads(place.read_text("utf-8"))
+    try:
+        return [_entry(raw) for raw in held.get("measured", [])]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadMeasurements(f"measured.toml: an entry is not in its form ({error!r})") from None
+
+
+def _entry(raw: Mapping[str, Any]) -> Measured:
+    figures = {name: _interval(raw[name]) if name in raw else None for name in FIGURES}
+    return Measured(
+        method=raw["method"],
+        strength=raw.get("strength"),
+        patients=raw["patients"],
+        films=raw["films"],
+        quick=raw["quick"],
+        pack=raw["pack"],
+        **figures,
+    )
+
+
+def _interval(raw: Sequence[float]) -> Interval:
+    value, low, high = (float(number) for number in raw)
+    return value, low, high
+
+
+def from_bench(path: Path) -> list[Measured]:
+    """The rows of a ``methods.json``; ablations by options are rows of their own."""
+    try:
+        facts = json.loads(path.read_bytes())
+        about, rows = facts["about"], facts["rows"]
+        patients = about["patients"]
+        pack = f"{about['pack']['name']} {about['pack']['sha256'][:12]}"
+        return [
+            Measured(
+                method=_plain(row["method"]),
+                strength=None if row["strength"] is None else round(row["strength"], 4),
+                **{name: _figure(row["measurements"], full) for name, full in FIGURES.items()},
+                patients=int(patients["val"] + patients["test"]),
+                films=int(about["films"]),
+                quick=bool(about["quick"]),
+                pack=pack,
+            )
+            for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadMeasurements(f"{path} is no methods.json of updp bench methods ({type(error).__name__})") from error
+
+
+def _plain(method: str) -> str:
+    name, *options = method.split(":")
+    return ":".join([name, *(option for option in options if option.partition("=")[0] not in _WHERE)])
+
+
+def _figure(measurements: Sequence[Mapping[str, Any]], name: str) -> Interval | None:
+    for one in measurements:
+        if one["name"] == name and one["value"] is not None:
+            return round(one["value"], 4), round(one["low"], 4), round(one["high"], 4)
+    return None
+
+
+def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
+    """Old entries, those measured anew replaced; a method measured anew loses all its old strengths.
+
+    Figures of one method from two runs would invite a comparison that no run has made.
+    """
+    seen = {one.method for one in new}
+    return [*(one for one in old if one.method not in seen), *new]
+
+
+def as_toml(entries: Sequence[Measured], command: str) -> str:
+    """The text of ``measured.toml``."""
+    from updp.methods import METHODS
+
+    order = list(METHODS)
+    lines = ["# Written from the output of a bench; do not edit by hand.", f"# {command}", ""]
+    for one in sorted(entries, key=lambda e: (order.index(e.name), e.method, e.strength or 0.0)):
+        lines += ["[[measured]]", f"method = {json.dumps(one.method)}"]
+        if one.strength is not None:
+            lines.append(f"strength = {one.strength}")
+        for name in FIGURES:
+            if (value := getattr(one, name)) is not None:
+                lines.append(f"{name} = [{', '.join(str(number) for number in value)}]")
+        lines += [f"patients = {one.patients}", f"films = {one.films}", f"quick = {str(one.quick).lower()}"]
+        lines += [f"pack = {json.dumps(one.pack)}", ""]
+    return "\n".join(lines)

@@ -1,0 +1,47 @@
+"""What every method with weights of its own keeps to."""
+
+import numpy as np
+import pytest
+
+from tests.methods.tiny_weights import streams, studies
+from updp.methods import UnknownMethod, make_method
+from updp.methods.learned import WEIGHTS, check_weights
+from updp.models.pack import load_pack
+from updp.quarantine import Reason
+from updp.training.methods import LEARNED
+
+NAMES = list(LEARNED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_weights_that_ship_fit_the_pack_that_ships(name):
+    check_weights(name, WEIGHTS, "cxr256")
+
+
+def test_the_weights_that_ship_are_small_and_their_card_names_each_method():
+    bundle = load_pack(WEIGHTS, verify=False)
+    assert sum(file.stat().st_size for file in bundle.path.iterdir()) < 90e6
+    card = (bundle.path / "README.md").read_text(encoding="utf-8")
+    assert all(f"| {name} |" in card for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("strength", [-0.01, 1.01, float("nan")])
+def test_a_strength_outside_its_range_is_an_error(on, name, strength):
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        make_method(name, on).deidentify(studies(1), strength, streams(1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_that_are_nowhere_are_an_error_before_any_film(on, name, tmp_path):
+    with pytest.raises(UnknownMethod, match="nowhere"):
+        make_method(name, {**on, "weights": str(tmp_path / "nowhere")})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_films_without_pixels_and_lateral_ones_are_kept_back_and_the_rest_is_made(on, name):
+    batch = [studies(1, pixels=None)[0], studies(1, view="LATERAL")[0], studies(1, age=None, sex=None)[0]]
+    made = make_method(name, on).deidentify(batch, None, streams(3))
+    assert [one.refused for one in made] == [Reason.IMAGE_MISSING, Reason.FILM_NOT_FRONTAL, None]
+    assert made[2].pixels.shape == (256, 256)
+    assert np.isfinite(made[2].pixels).all()

@@ -1,0 +1,93 @@
+"""Measured figures of methods: from a bench to the listing."""
+
+import json
+
+import pytest
+
+from updp.methods import METHODS, method_info
+from updp.methods.listing import described
+from updp.methods.measured import (
+    FIGURES,
+    BadMeasurements,
+    as_toml,
+    from_bench,
+    measured,
+    merged,
+    read_measured,
+)
+
+
+def bench(tmp_path, *rows, name="methods.json"):
+    about = {"films": 90, "patients": {"train": 9, "val": 2, "test": 3}, "seed": 0, "quick": True, "size": 256,
+             "pack": {"name": "cxr256", "sha256": "ab" * 32}}  # fmt: skip
+    path = tmp_path / name
+    path.write_text(json.dumps({"about": about, "rows": rows}))
+    return path
+
+
+def row(method, strength=None, **figures):
+    named = [
+        {"name": FIGURES[key], "value": value, "low": value if value is None else value - 0.1, "high": value}
+        for key, value in figures.items()
+    ]
+    return {"method": method, "strength": strength, "measurements": named}
+
+
+def test_figures_of_a_bench_come_back_from_the_file(tmp_path):
+    path = bench(
+        tmp_path, row("keep", frozen=0.94, adaptive=1.0, utility=1.0), row("dcm", 0.95, frozen=0.61, utility=0.8)
+    )
+    entries = from_bench(path)
+    kept = tmp_path / "measured.toml"
+    kept.write_text(as_toml(entries, "a command"))
+    assert read_measured(kept) == entries
+    (dcm,) = measured("dcm", kept)
+    assert dcm.frozen == pytest.approx((0.61, 0.51, 0.61))
+    assert (dcm.adaptive, dcm.strength, dcm.patients) == (None, 0.95, 5)
+    assert "not measured" in str(dcm)
+    assert measured("blur", kept) == ()
+
+
+def test_where_weights_come_from_makes_no_other_method_and_other_options_do(tmp_path):
+    path = bench(tmp_path, row("dcm:weights=mine", 1.0, frozen=0.5), row("updp:search=report:pack=mine", frozen=0.5))
+    assert [one.method for one in from_bench(path)] == ["dcm", "updp:search=report"]
+    assert "search=report" in str(from_bench(path)[1])
+
+
+def test_a_figure_that_could_not_be_measured_is_left_out(tmp_path):
+    assert from_bench(bench(tmp_path, row("keep", adaptive=None)))[0].adaptive is None
+
+
+def test_a_method_measured_anew_loses_its_old_strengths_and_others_stay(tmp_path):
+    old = from_bench(bench(tmp_path, row("dcm", 0.5, frozen=0.7), row("dcm", 0.9, frozen=0.6), row("blur", 0.5)))
+    new = from_bench(bench(tmp_path, row("dcm", 1.0, frozen=0.5)))
+    assert [(one.method, one.strength) for one in merged(old, new)] == [("blur", 0.5), ("dcm", 1.0)]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"about": {}, "rows": []}'])
+def test_a_file_of_another_kind_is_refused(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(BadMeasurements, match=r"other\.json"):
+        from_bench(path)
+    with pytest.raises(BadMeasurements):
+        from_bench(tmp_path / "absent.json")
+
+
+def test_an_entry_without_its_figures_form_is_refused(tmp_path):
+    path = tmp_path / "measured.toml"
+    path.write_text('[[measured]]\nmethod = "keep"\nfrozen = [0.5]\n')
+    with pytest.raises(BadMeasurements):
+        read_measured(path)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_listed_with_knob_guarantee_and_figures(name):
+    lines = [line for line, _ in described(method_info(name))]
+    assert lines[:2] == ["strength", "guarantee"]
+    assert "measured" in lines
+
+
+def test_the_figures_that_ship_are_of_methods_there_are():
+    assert {one.name for one in read_measured()} <= set(METHODS)
+    assert all(one.utility[0] >= 0 and one.frozen[0] >= 0.5 for one in read_measured() if one.utility and one.frozen)
