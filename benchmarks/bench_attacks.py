@@ -1,9 +1,10 @@
-"""Are the attackers real? Every attack on films released untouched, as noise, and with patients shuffled.
+"""Are the attackers real? Every attack on films untouched, as noise, as noise with copies planted, and shuffled.
 
     python benchmarks/bench_attacks.py --data chestxray14 --films 2000
 
 Untouched films of unseen patients must be linked (verification AUC ≥ 0.90, N-patient accuracy ≥ 0.85, adaptive no
-weaker than frozen), noise and shuffled patients must not (the interval covers chance).
+weaker than frozen), noise and shuffled patients must not (the interval covers chance); where every third film of the
+noise is the patient's own, attacks must notice.
 """
 
 from __future__ import annotations
@@ -114,6 +115,13 @@ def noise(exhibit: Exhibit) -> Exhibit:
     return exhibit.but(released=rng.integers(0, 256, exhibit.real.shape, dtype=np.uint8))
 
 
+def planted(exhibit: Exhibit) -> Exhibit:
+    """Noise, but every third film of a patient leaves as it is."""
+    released = noise(exhibit).released.copy()
+    released[::3] = exhibit.real[::3]
+    return exhibit.but(released=released)
+
+
 def shuffled(exhibit: Exhibit) -> Exhibit:
     """Patients permuted within learning and scored films: nothing true is left to learn."""
     rng = np.random.default_rng(2)
@@ -125,7 +133,7 @@ def shuffled(exhibit: Exhibit) -> Exhibit:
     return exhibit.but(patients=patients, splits=splits)
 
 
-KINDS = {"untouched": lambda exhibit: exhibit, "noise": noise, "shuffled": shuffled}
+KINDS = {"untouched": lambda exhibit: exhibit, "noise": noise, "planted": planted, "shuffled": shuffled}
 
 
 def cell(m: Measurement | None) -> str:

@@ -3,6 +3,7 @@
     python benchmarks/bench_method_speed.py [--films 8] [--methods privdiff prichexy …]
 
 Films are drawn, not read: speed does not depend on what they show. Models are loaded before the clock starts.
+At its default strength of 1 PrivDiff-Net has nobody to steer off and takes two branches; ``--strength 0.99``: all four.
 Processor seconds are what compares on a shared machine; two workers on two cores halve the clock's.
 """
 
