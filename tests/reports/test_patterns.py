@@ -41,7 +41,8 @@ def tireless() -> Patterns:
 
 
 def find(patterns: Patterns, text: str) -> set[Found]:
-    return set(patterns.find(text, Tokens(text), shapes(text), patterns.called(text.lower())))
+    tokens = Tokens(text)
+    return set(patterns.find(text, tokens, shapes(text), patterns.called(text.lower()), range(len(tokens))))
 
 
 @settings(max_examples=150, deadline=None)
@@ -64,12 +65,43 @@ def test_addresses_are_found_whole_near_their_sign(patterns: Patterns, tireless:
 
 
 @given(text=TEXTS)
-def test_the_gazetteer_passes_on_the_cues_that_stand_in_a_text(patterns: Patterns, text: str) -> None:
+def test_cues_are_found_wherever_they_stand(patterns: Patterns, text: str) -> None:
     lower = (text + " Oakview Clinic www.example.org [x]").lower()
-    assert GAZETTEER.find(lower, lower)[2] == patterns.called(lower)
+    naive = {
+        (cue, at + len(phrase) - 1)
+        for phrase, cues in patterns.cues.items()
+        for at in range(len(lower))
+        if lower.startswith(phrase, at)
+        for cue in cues
+    }
+    assert {(cue, place) for cue, places in patterns.called(lower).items() for place in places} == naive
 
 
-GAZETTEER = Gazetteer(cues=Patterns().cues)
+GAZETTEER = Gazetteer(block=["Ward_7", "_x-ray", "o'Hara", "7 of 9"])
+
+
+PARTS = "new York the netherlands 4 th of July ward 7 9 x ray o hara swan ganz _".split()
+
+
+@given(
+    words=st.lists(st.sampled_from(PARTS), max_size=9),
+    gaps=st.lists(st.sampled_from([" ", " ", "-", "_", "'", "", "\n"]), min_size=9, max_size=9),
+)
+@example(words=["st", "o", "hara", "ward", "7"], gaps=["'", "'", " ", "_", " ", " ", " ", " ", " "])
+def test_a_phrase_is_found_wherever_it_stands_whole(words: list[str], gaps: list[str]) -> None:
+    text = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
+    lower, tokens = text.lower(), Tokens(text)
+    found, protected = GAZETTEER.find(text, lower, tokens, range(len(tokens)))
+    naive = {
+        (at, at + len(phrase))
+        for phrase in GAZETTEER._entries
+        for at in range(len(lower))
+        if lower.startswith(phrase, at)
+        and not lower[at + len(phrase) : at + len(phrase) + 1].isalnum()
+        and not (at and lower[at - 1].isalnum())
+        and (text[at].isupper() or text == lower or not GAZETTEER._entries[phrase].capital)
+    }
+    assert {(f.start, f.end) for f in found} | set(protected) == naive
 
 
 @given(text=st.text(max_size=60))

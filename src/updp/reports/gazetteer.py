@@ -1,4 +1,4 @@
-"""The gazetteer layer: phrases looked for as they stand, all at once (Aho-Corasick, one pass over the text).
+"""The gazetteer layer: phrases looked for as they stand, each where its longest word does.
 
 Whitelist phrases come out of the same pass, so that "Swan-Ganz" and "left lower lobe" are known to be protected before
 anybody asks what "Swan" or "Ganz" might be.
@@ -6,52 +6,43 @@ anybody asks what "Swan" or "Ganz" might be.
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist
 from updp.reports.patterns import Found
+from updp.reports.words import Tokens
 
 _PROTECT = "protect"
+#: Letters, digits or a sign that open a phrase or stand behind a sign or a space.
+_PART = re.compile(r"(?<![^\W_])(?:[^\W\d_]+|\d+|\S)")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What a phrase means when it is met."""
 
     category: str
     score: float
     capital: bool  # the text must begin with a capital where the phrase begins
-    length: int
     why: str
 
 
 class Gazetteer:
-    """All phrases. ``block`` and ``allow`` are the user's own, from the policy; ``cues`` are phrases, inside words too,
-    that are only told about.
-    """
+    """All phrases. ``block`` and ``allow`` are the user's own, from the policy."""
 
-    def __init__(
-        self,
-        block: Iterable[str] = (),
-        allow: Iterable[str] = (),
-        cues: Mapping[str, Sequence[int]] = MappingProxyType({}),
-    ) -> None:
-        try:
-            import ahocorasick
-        except ImportError as error:
-            raise LayerMissing("the gazetteer needs pyahocorasick: pip install pyahocorasick") from error
+    def __init__(self, block: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
         try:
             table = tomllib.loads(read_data("gazetteer.toml").decode())
             self.generic_heads = frozenset(table["generic_heads"])
             entries: dict[str, Entry] = {}
+            city = Entry("location", 0.85, True, "city or county")
 
-            def add(phrase: str, category: str, score: float, why: str, capital: bool = True) -> None:
+            def add(phrase: str, entry: Entry) -> None:
                 phrase = " ".join(phrase.lower().split())
                 if phrase:
-                    entries[phrase] = Entry(category, score, capital, len(phrase), why)
+                    entries[phrase] = entry
 
             known, words = names(), vocabulary()
             for place in places():
@@ -62,59 +53,65 @@ class Gazetteer:
                 parts = place.replace("-", " ").split()
                 if not single and all(words.get(w, "0") > "1" for w in parts):
                     continue  # "Long Branch", "Green River": too near to plain words
-                add(place, "location", 0.85, "city or county")
+                add(place, city)
             for key, category, score in (
                 ("countries", "location", 0.85),
                 ("states", "location", 0.9),
                 ("institutions", "institution", 0.92),
                 ("feasts", "date", 0.9),
             ):
+                entry = Entry(category, score, key != "feasts", f"list of {key}")
                 for phrase in table[key]:
-                    add(phrase, category, score, f"list of {key}", capital=key != "feasts")
+                    add(phrase, entry)
             for group, terms in whitelist().items():
                 # Phrases of plain terms are protected word by word; eponyms only as they stand.
+                entry = Entry(_PROTECT, 1.0, False, group)
                 for term in terms:
                     if (group == "eponyms" and (" " in term or "-" in term)) or "-" in term or "/" in term:
-                        add(term, _PROTECT, 1.0, group, capital=False)
+                        add(term, entry)
             for term in block:
-                add(term, "id", 1.0, "policy block list", capital=False)
+                add(term, Entry("id", 1.0, False, "policy block list"))
             for term in allow:
-                add(term, _PROTECT, 1.0, "policy allow list", capital=False)
-            self._automaton = ahocorasick.Automaton()
-            for phrase, entry in entries.items():
-                self._automaton.add_word(phrase, (entry, cues.get(phrase, ())))
-            for phrase, called in cues.items():
-                if phrase not in entries:
-                    self._automaton.add_word(phrase, (None, called))
-            self._automaton.make_automaton()
+                add(term, Entry(_PROTECT, 1.0, False, "policy allow list"))
+            self._entries = entries
+            # A phrase is filed under its longest word: "the" opens many, "netherlands" belongs to few.
+            self._filed: dict[str, tuple[tuple[int, str], ...]] = {}
+            for phrase in entries:
+                part = max(_PART.finditer(phrase), key=lambda part: len(part.group()))
+                self._filed[part.group()] = (*self._filed.get(part.group(), ()), (part.start(), phrase))
         except (tomllib.TOMLDecodeError, KeyError) as error:
             raise LayerMissing("the gazetteer table is damaged; reinstall updp") from error
 
-    def find(self, text: str, lower: str) -> tuple[list[Found], list[tuple[int, int]], dict[int, list[int]]]:
-        """Phrases that identify, the spans of protected ones, and each cue with the places where it ends. ``lower`` is
-        ``text`` in small letters.
+    def phrases(self, word: str) -> Sequence[tuple[int, str]]:
+        """The phrases a word may stand in, each with how far behind the phrase's beginning the word begins."""
+        lower = word.lower()
+        if word.isalnum():
+            return self._filed.get(lower, ())
+        return [
+            (offset - part.start(), phrase)
+            for part in _PART.finditer(lower)
+            for offset, phrase in self._filed.get(part.group(), ())
+        ]
+
+    def find(
+        self, text: str, lower: str, tokens: Tokens, sites: Iterable[int]
+    ) -> tuple[list[Found], list[tuple[int, int]]]:
+        """Phrases that identify, and the spans of protected ones. ``lower`` is ``text`` in small letters, ``sites`` are
+        the words to look at, all with :meth:`phrases` among them.
         """
         found: list[Found] = []
         protected: list[tuple[int, int]] = []
-        called: dict[int, list[int]] = {}
-        n = len(lower)
-        caps: bool | None = None
-        for last, (entry, cues) in self._automaton.iter(lower):
-            for cue in cues:
-                called.setdefault(cue, []).append(last)
-            if entry is None:
-                continue
-            end = last + 1
-            start = end - entry.length
-            if (start and lower[start - 1].isalnum()) or (end < n and lower[end].isalnum()):
-                continue
-            if entry.category == _PROTECT:
-                protected.append((start, end))
-                continue
-            if entry.capital and not text[start].isupper():
-                if caps is None:
-                    caps = text != lower
-                if caps or entry.category == "institution":
+        for i in sites:
+            for offset, phrase in self.phrases(tokens.words[i]):
+                start = tokens.starts[i] - offset
+                if start < 0 or not lower.startswith(phrase, start):
                     continue
-            found.append(Found(start, end, entry.category, entry.score, entry.why))
-        return found, protected, called
+                end = start + len(phrase)
+                if lower[end : end + 1].isalnum() or (start and lower[start - 1].isalnum()):
+                    continue
+                category, score, capital, why = self._entries[phrase]
+                if category == _PROTECT:
+                    protected.append((start, end))
+                elif not capital or text[start].isupper() or (category != "institution" and text == lower):
+                    found.append(Found(start, end, category, score, why))
+        return found, protected

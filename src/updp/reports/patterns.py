@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from string import ascii_lowercase
@@ -44,7 +44,8 @@ class Pattern:
     before: re.Pattern[str] | None
     next: re.Pattern[str] | None
     soon: bool  # a word for a street must follow before long
-    final: bool  # nothing else is tried at the same number
+    sign: bool  # it may begin with the bracket or plus sign before a number
+    final: bool  # nothing else is tried at the same word or number
     values: tuple[str, ...]
     check: Callable[[re.Match[str], str], bool] | None
 
@@ -63,15 +64,19 @@ class Patterns:
 
     def __init__(self) -> None:
         try:
+            import ahocorasick
+        except ImportError as error:
+            raise LayerMissing("patterns need pyahocorasick: pip install pyahocorasick") from error
+        self._automaton = ahocorasick.Automaton()
+        try:
             self._load(tomllib.loads(read_data("patterns.toml").decode()))
         except (tomllib.TOMLDecodeError, KeyError, ValueError, re.error) as error:
             raise LayerMissing("the pattern table is damaged; reinstall updp") from error
 
     def _load(self, table: dict[str, Any]) -> None:
         fragments = table["fragments"]
-        self._streets = frozenset(
-            word.lower() for name, words in fragments.items() if name.endswith("street") for word in words.split("|")
-        )
+        streets = [w for name, words in fragments.items() if name.endswith("street") for w in words.split("|")]
+        self._streets = frozenset([cased for w in streets for cased in (w, w.lower(), w.upper())])
         self._anywhere: list[tuple[Pattern, bool, re.Pattern[str] | None, tuple[int, ...] | None]] = []
         #: Phrase to what it calls for: the place of a pattern in ``_anywhere``, or INSTITUTION.
         self.cues: dict[str, list[int]] = {}
@@ -93,6 +98,7 @@ class Patterns:
                 re.compile(f"(?:^|(?<![A-Za-z]))(?:{row['before']})$", re.IGNORECASE) if "before" in row else None,
                 re.compile(row["next"], flags | re.DOTALL) if "next" in row else None,
                 row.get("soon", False),
+                row.get("sign", False),
                 row.get("final", False),
                 tuple(g for g in ("v", "v2") if g in regex.groupindex),
                 _CHECKS[row["check"]] if "check" in row else None,
@@ -129,25 +135,35 @@ class Patterns:
         self.institution = re.compile(table["institution"]["name"])
         for phrase in table["institution"]["words"]:
             self.cues.setdefault(phrase, []).append(INSTITUTION)
+        for phrase, cues in self.cues.items():
+            self._automaton.add_word(phrase, cues)
+        self._automaton.make_automaton()
         self._unasked = [at for at, (_, needy, _, _) in enumerate(self._anywhere) if not needy]
-        #: Words at which nothing is tried.
-        self._plain: dict[str, None] = {}
         self._worth: dict[tuple[str | int, str], list[Pattern]] = {}
 
     def called(self, lower: str) -> dict[int, list[int]]:
-        """The cues that stand in a text in small letters and where, for readers that do not pass by the gazetteer."""
+        """The cues that stand in a text in small letters, inside words too, each with the places where it ends."""
         out: dict[int, list[int]] = {}
-        for phrase, cues in self.cues.items():
-            at = lower.find(phrase)
-            while at >= 0:
-                for cue in cues:
-                    out.setdefault(cue, []).append(at + len(phrase) - 1)
-                at = lower.find(phrase, at + 1)
-        return {cue: sorted(places) for cue, places in out.items()}
+        for last, cues in self._automaton.iter(lower):
+            for cue in cues:
+                out.setdefault(cue, []).append(last)
+        return out
 
-    def find(self, text: str, tokens: Tokens, shaped: tuple[str, str], cues: Mapping[int, list[int]]) -> list[Found]:
+    def tries(self, word: str) -> bool:
+        """Whether anything is tried where a word stands."""
+        return "0" <= word[0] <= "9" or word.lower() in self._words
+
+    def find(
+        self,
+        text: str,
+        tokens: Tokens,
+        shaped: tuple[str, str],
+        cues: Mapping[int, list[int]],
+        sites: Iterable[int],
+    ) -> list[Found]:
         """Everything any pattern finds; spans of different patterns may overlap. ``shaped`` is what :func:`shapes`
-        makes of the text, ``cues`` what the phrases of ``self.cues`` that stand in it call for, with their places.
+        makes of the text, ``cues`` what the phrases of ``self.cues`` that stand in it call for, with their places;
+        ``sites`` are the words to look at, all with :meth:`tries` among them.
         """
         out: list[Found] = []
         self._shapes = shaped
@@ -165,22 +181,18 @@ class Patterns:
                 for low, high in stretches:
                     for match in pattern.regex.finditer(text, low, high):
                         _keep(pattern, match, text, out)
-        words, ends, plain = tokens.words, tokens.ends, self._plain
-        for i in [i for i, word in enumerate(words) if word not in plain]:
+        words, ends = tokens.words, tokens.ends
+        for i in sites:
             word = words[i]
             if "0" <= word[0] <= "9":
                 self._at_digits(text, tokens, i, out)
                 continue
-            act = self._words.get(word.lower())
-            if act is None:
-                if len(plain) > 100_000:
-                    plain.clear()
-                plain[word] = None
-                continue
-            end = ends[i]
-            worth = self._worth_trying(act, word, text[end : end + 2])
-            if worth:
-                self._at_word(worth, text, tokens.starts[i], out)
+            patterns = self._words.get(word.lower())
+            if patterns:
+                end = ends[i]
+                patterns = self._worth_trying(patterns, word, text[end : end + 2])
+                if patterns:
+                    self._at_word(patterns, text, tokens, i, out)
         return out
 
     def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
@@ -193,6 +205,9 @@ class Patterns:
             self._at_number(text, tokens, i, at, out)
             return
         previous = text[at - 1]
+        if previous in " \n(":
+            self._at_number(text, tokens, i, at - 1 if previous == "(" else at, out)
+            return
         if previous in "./:-," and at > 1 and text[at - 2].isdigit():
             return
         first = i
@@ -219,30 +234,40 @@ class Patterns:
             return
         self._at_number(text, tokens, i, at - 1 if previous in "(+" else at, out)
 
-    def _at_word(self, patterns: list[Pattern], text: str, at: int, out: list[Found]) -> None:
+    def _at_word(self, patterns: list[Pattern], text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
+        at = tokens.starts[i]
         for pattern in patterns:
+            if pattern.soon and not self._street_soon(tokens, i):
+                continue
             match = pattern.regex.match(text, at)
-            if match and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at])):
-                _keep(pattern, match, text, out)
+            if (
+                match
+                and (pattern.before is None or pattern.before.search(text[max(0, at - _BACK) : at]))
+                and _keep(pattern, match, text, out)
+                and pattern.final
+            ):
+                return
 
     def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
         start, end = tokens.starts[i], tokens.ends[i]
         size = min(end - start, _LONGEST)
-        patterns = self._numbers[size]
-        if at == start:
-            sample = text[start] + text[end : end + 2]
-            if "#" in text[max(0, start - 2) : start]:
-                sample += "#"
-            patterns = self._worth_trying(patterns, size, sample)
+        if out and start < out[-1].end and self._inside_date(text, tokens, i, out[-1]):
+            self._announced(text, tokens, i, at, out)
+            return
+        sample = text[start] + text[end : end + 2]
+        if text.find("#", max(0, start - 2), start) >= 0:
+            sample += "#"
+        if at != start:
+            sample += _SIGNED
         streets: bool | None = None
-        for pattern in patterns:
+        for pattern in self._worth_trying(self._numbers[size], size, sample):
             if pattern.soon:
                 if streets is None:
-                    streets = not self._streets.isdisjoint([w.lower() for w in tokens.words[i + 1 : i + _SOON]])
+                    streets = self._street_soon(tokens, i)
                 if not streets:
                     continue
             read = self._shapes[0] if pattern.shape else text
-            match = pattern.regex.match(read, at) or (pattern.regex.match(read, start) if at != start else None)
+            match = (pattern.regex.match(read, at) if pattern.sign else None) or pattern.regex.match(read, start)
             if match:
                 begin = match.start()
                 if (
@@ -251,12 +276,28 @@ class Patterns:
                     and pattern.final
                 ):
                     return
-        if size > 3 or (end < len(text) and text[end].isalpha()):
+        behind = text[end : end + 1]
+        if behind.isalpha() or (behind == "-" and size > 3):
             for pattern in self._worth_trying(self._codes, "code", ""):
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, start)
                 if match:
                     _keep(pattern, match, text, out)
         self._announced(text, tokens, i, at, out)
+
+    def _street_soon(self, tokens: Tokens, i: int) -> bool:
+        return not self._streets.isdisjoint(tokens.words[i + 1 : i + _SOON])
+
+    def _inside_date(self, text: str, tokens: Tokens, i: int, found: Found) -> bool:
+        """Whether the number at word ``i`` goes on with a date and nothing goes on behind it, so that whatever else it
+        may be lies in that date.
+        """
+        return (
+            found.category == "date"
+            and found.start < tokens.starts[i]
+            and tokens.ends[i] <= found.end
+            and not _GOES_ON.match(text, found.end)
+            and not self._street_soon(tokens, i)
+        )
 
     def _worth_trying(self, patterns: list[Pattern], at: str | int, sample: str) -> list[Pattern]:
         """Those of ``patterns``, tried ``at`` a word or a number of so many digits, whose "next" matches ``sample``."""
@@ -264,7 +305,8 @@ class Patterns:
         if worth is None:
             if len(self._worth) > 100_000:
                 self._worth.clear()
-            worth = [p for p in patterns if p.next is None or p.next.match(sample)]
+            signed = sample.endswith(_SIGNED)
+            worth = [p for p in patterns if p.next is None or (signed and p.sign) or p.next.match(sample)]
             self._worth[at, sample] = worth
         return worth
 
@@ -348,6 +390,9 @@ class Patterns:
 #: A cue that stands for the names of institutions.
 INSTITUTION = -1
 _LONGEST = 15
+#: Stands in a sample for the bracket or plus sign before a number.
+_SIGNED = "\0"
+_GOES_ON = re.compile(r"\w|.{0,2}\d", re.DOTALL)
 #: Words behind a number among which its street must be named.
 _SOON = 14
 _VALUE = re.compile(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress, count
 
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.lexeme import Lexeme, Lexemes
@@ -19,6 +19,7 @@ from updp.reports.patterns import INSTITUTION, Found, Patterns, shapes
 from updp.reports.tagger import NAME
 from updp.reports.words import Tokens, collapse
 
+_REMEMBERED = 200_000
 _LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
@@ -77,13 +78,27 @@ class Reading:
     small: bool  # nothing is written with capitals
 
 
+class _Sites(dict[str, bool]):
+    """Word to whether a pattern is tried or a phrase may stand there; all other words are passed over."""
+
+    def __init__(self, patterns: Patterns, gazetteer: Gazetteer) -> None:
+        self._patterns, self._gazetteer = patterns, gazetteer
+
+    def __missing__(self, word: str) -> bool:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        made = self[word] = self._patterns.tries(word) or bool(self._gazetteer.phrases(word))
+        return made
+
+
 class Rules:
     """Patterns, lists and rules for names, loaded once."""
 
     def __init__(self, extra_block: Iterable[str] = (), extra_allow: Iterable[str] = ()) -> None:
         allow = tuple(extra_allow)
         self.patterns = Patterns()
-        self.gazetteer = Gazetteer(extra_block, allow, self.patterns.cues)
+        self.gazetteer = Gazetteer(extra_block, allow)
+        self._sites = _Sites(self.patterns, self.gazetteer)
         self.lexemes = Lexemes(allow)
 
     def read(self, text: str) -> Reading:
@@ -93,8 +108,10 @@ class Rules:
             lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         tokens = Tokens(text)
         shaped = shapes(text)
-        listed, protected, cues = self.gazetteer.find(text, lower)
-        ruled = self.patterns.find(text, tokens, shaped, cues)
+        sites = list(compress(count(), map(self._sites.__getitem__, tokens.words)))
+        listed, protected = self.gazetteer.find(text, lower, tokens, sites)
+        cues = self.patterns.called(lower)
+        ruled = self.patterns.find(text, tokens, shaped, cues, sites)
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
             ruled += self._institutions(shaped[0], text, cues[INSTITUTION])
