@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from updp.reports.gazetteer import Gazetteer
-from updp.reports.patterns import Found, Patterns, shapes
-from updp.reports.words import Tokens, collapse
+from updp.reports.patterns import Patterns, shapes
+from updp.reports.words import Span, Tokens, collapse
 
 WORDS = (
     "1 9 12 93 104 317 555 1944 2019 46204 48213377 20190304 0512 00 019 + ( ) / . , : - # x am pm hrs h y yo yr year "
@@ -40,7 +40,7 @@ def tireless() -> Patterns:
     return made
 
 
-def find(patterns: Patterns, text: str) -> set[Found]:
+def find(patterns: Patterns, text: str) -> set[Span]:
     tokens = Tokens(text)
     return set(patterns.find(text, tokens, shapes(text), patterns.called(text.lower()), range(len(tokens))))
 
@@ -80,11 +80,11 @@ def test_cues_are_found_wherever_they_stand(patterns: Patterns, text: str) -> No
 GAZETTEER = Gazetteer(block=["Ward_7", "_x-ray", "o'Hara", "7 of 9"])
 
 
-PARTS = "new York the netherlands 4 th of July ward 7 9 x ray o hara swan ganz _".split()
+PARTS = "new York the netherlands 4 th of July ward 7 9 x ray o hara swan ganz _"
 
 
 @given(
-    words=st.lists(st.sampled_from(PARTS), max_size=9),
+    words=st.lists(st.sampled_from(PARTS.split()), max_size=9),
     gaps=st.lists(st.sampled_from([" ", " ", "-", "_", "'", "", "\n"]), min_size=9, max_size=9),
 )
 @example(words=["st", "o", "hara", "ward", "7"], gaps=["'", "'", " ", "_", " ", " ", " ", " ", " "])
@@ -114,7 +114,7 @@ def test_words_stand_where_they_say(text: str) -> None:
 @given(text=TEXTS, a=st.integers(0, 40), size=st.integers(1, 20))
 def test_words_under_a_find_become_one(text: str, a: int, size: int) -> None:
     b = min(len(text), a + size)
-    found = Found(a, b, "date", 0.9, "")
+    found = Span(a, b, "date", 0.9, "")
     tokens = collapse(Tokens(text), [found] if a < b else [])
     assert tokens.starts == sorted(tokens.starts)
     marks = [(x, y) for word, x, y in zip(tokens.words, tokens.starts, tokens.ends, strict=True) if word == "<date>"]

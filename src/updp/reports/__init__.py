@@ -20,7 +20,7 @@ _PUBLIC = {
     "Detector": "detect",
     "LayerMissing": "lexicon",
     "Retention": "retention",
-    "Span": "detect",
+    "Span": "words",
     "render": "corpus",
     "scan": "detect",
     "scan_lines": "corpus",
@@ -41,9 +41,10 @@ __all__ = [
 if TYPE_CHECKING:
     from updp.reports.clean import CleanedReport, Cleaner
     from updp.reports.corpus import CorpusCounts, render, scan_lines
-    from updp.reports.detect import Detector, Span, scan
+    from updp.reports.detect import Detector, scan
     from updp.reports.lexicon import LayerMissing
     from updp.reports.retention import Retention
+    from updp.reports.words import Span
 
 
 def __getattr__(name: str) -> Any:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Literal
 
 from updp.reports import surrogates
 from updp.reports.categories import HOLE
-from updp.reports.detect import Detector, Span
+from updp.reports.detect import Detector
 from updp.reports.lexicon import vocabulary, whitelist
 from updp.reports.retention import Retention, compare
 from updp.reports.view import View, plain
-from updp.reports.words import Tokens
+from updp.reports.words import Span, Tokens
 from updp.study import Report
 
 if TYPE_CHECKING:

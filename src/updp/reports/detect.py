@@ -11,15 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
 from updp.reports.categories import HOLE
 from updp.reports.lexeme import Lexeme, is_medical
 from updp.reports.lexicon import vocabulary, word_class
-from updp.reports.patterns import Found
 from updp.reports.rules import Reading, Rules, found, heads_name
 from updp.reports.tagger import Features, Tagger, kept_features, windows
 from updp.reports.view import plain
+from updp.reports.words import Span
 
 #: A word the tagger doubts to be plain by more than this is taken for what it most likely is.
 NAME_THRESHOLD = 0.3
@@ -52,16 +51,6 @@ _MONTH_OR_DAY = re.compile(
 )
 
 
-class Span(NamedTuple):
-    """Something that identifies, or a hole where something did, in the text as it was given."""
-
-    start: int
-    end: int
-    category: str
-    score: float
-    why: str
-
-
 class Detector:
     """All layers, loaded once. ``extra_block`` and ``extra_allow`` are the policy's own terms."""
 
@@ -76,21 +65,20 @@ class Detector:
         view = plain(text)
         seen = view.text
         read = self._rules.read(seen)
-        tagged: list[Found] = []
+        tagged: list[Span] = []
         for first, last in windows(read.known, read.small):
             tagged += self._tag(seen, read, first, last)
         tagged += read.named
         if tagged:
             tagged += self._again(read, tagged)
         merged = _merge(seen, read.ruled, tagged)
+        # What rules are sure of is a round number.
+        merged = [s if s.why != "tagger" else s._replace(score=round(s.score, 3)) for s in merged]
         if view.starts is None:
-            return [Span(start, end, category, round(score, 3), why) for start, end, category, score, why in merged]
-        return [
-            Span(*view.original(start, end), category, round(score, 3), why)
-            for start, end, category, score, why in merged
-        ]
+            return merged
+        return [Span(*view.original(a, b), category, score, why) for a, b, category, score, why in merged]
 
-    def _tag(self, text: str, read: Reading, first: int, last: int) -> list[Found]:
+    def _tag(self, text: str, read: Reading, first: int, last: int) -> list[Span]:
         tagger, known = self._tagger, read.known
         labels = tagger.tag(self._features.rows(known, first, last, read.small))
         strangers: set[int] = set()
@@ -104,7 +92,7 @@ class Detector:
                 elif self._stranger(known, first + i, doubt):
                     labels[i] = "B-NAME"
                     strangers.add(i)
-        out: list[Found] = []
+        out: list[Span] = []
         i = 0
         while i < len(labels):
             if labels[i] == "O":
@@ -178,7 +166,7 @@ class Detector:
             and not is_medical(k.stem)
         )
 
-    def _other(self, text: str, read: Reading, a: int, b: int, kind: str, score: float) -> list[Found]:
+    def _other(self, text: str, read: Reading, a: int, b: int, kind: str, score: float) -> list[Span]:
         tokens, known = read.tokens, read.known
         if kind in ("ID", "CONTACT"):
             # A plain word inside parts what was taken for one number: "s nodule 7741-982".
@@ -261,7 +249,7 @@ class Detector:
                 return []
         elif kind == "UNIT" and (not digits or medical or score < 0.6):
             return []
-        return [Found(start, end, category, score, "tagger")] if category else []
+        return [Span(start, end, category, score, "tagger")] if category else []
 
     def _edges(self, known: list[Lexeme], a: int, b: int, kind: str) -> tuple[int, int]:
         """A tagged span without signs and plain words at its edges."""
@@ -294,7 +282,7 @@ class Detector:
 
     # -- names -------------------------------------------------------------------------------------------------------
 
-    def _name(self, read: Reading, a: int, b: int, score: float, why: str) -> list[Found]:
+    def _name(self, read: Reading, a: int, b: int, score: float, why: str) -> list[Span]:
         """The parts of a tagged name that may be one: protected words cut it."""
         tokens, known, shield = read.tokens, read.known, read.shield
         whole = _trim(known, a, b)
@@ -305,7 +293,7 @@ class Detector:
             not any(s in shield for s in tokens.starts[a:b]) and _given_beside(known, a, b)
         )
         capital = any(k.alpha and not k.small for k in known[a:b])
-        out: list[Found] = []
+        out: list[Span] = []
         run: int | None = None
         for i in range(a, b + 1):
             keep = False
@@ -357,7 +345,7 @@ class Detector:
                     return True
         return False
 
-    def _again(self, read: Reading, tagged: list[Found]) -> list[Found]:
+    def _again(self, read: Reading, tagged: list[Span]) -> list[Span]:
         """A name once found is found everywhere else in the same report."""
         lower = read.lower
         certain: dict[str, int] = {}
@@ -371,7 +359,7 @@ class Detector:
                     name = match.group()
                     certain[name] = certain.get(name, 0) + 1
         again = {name for name, once in certain.items() if lower.count(name) > once}
-        short = {k.stem for k in read.known if k.upper and 1 < k.size < 4 and k.rank < "2" and not k.white}
+        short = {k.stem for k in read.known if k.initials}
         letters = short & _initials(read.lower, tagged) if short else short
         again |= letters
         if not again:
@@ -395,7 +383,7 @@ class Detector:
         ]
 
 
-def _initials(lower: str, tagged: list[Found]) -> set[str]:
+def _initials(lower: str, tagged: list[Span]) -> set[str]:
     """Initials of people named in full."""
     out: set[str] = set()
     for start, end, category, score, _ in tagged:
@@ -577,15 +565,15 @@ _RANK = {
 }
 
 
-def _precedence(f: Found) -> tuple[bool, float, int, int]:
+def _precedence(f: Span) -> tuple[bool, float, int, int]:
     """Holes first, then by score; between rule and tagger of equal score the rule; then the more specific kind."""
     return f.category != HOLE, 0.15 * (f.why == "tagger") - int(f.score * 10) / 10, _RANK[f.category], f.start - f.end
 
 
-def _merge(text: str, ruled: list[Found], tagged: list[Found]) -> list[Found]:
+def _merge(text: str, ruled: list[Span], tagged: list[Span]) -> list[Span]:
     """One list without overlaps: holes first, then what a rule is sure of, then the tagger."""
     found = sorted(ruled + tagged)
-    taken: list[Found] = []
+    taken: list[Span] = []
     i, n = 0, len(found)
     while i < n:
         first = found[i]
@@ -613,12 +601,16 @@ def _trimmed(text: str, a: int, b: int) -> tuple[int, int] | None:
     return (a, b) if a < b else None
 
 
-def _settle(text: str, found: list[Found]) -> list[Found]:
+def _settle(text: str, found: list[Span]) -> list[Span]:
     """Spans that overlap each other: the first by precedence keeps its whole, the others what is left of them."""
-    taken: list[Found] = []
-    low = found[0].start
-    used = bytearray(max(f.end for f in found) - low)
-    for start, end, category, score, why in sorted(found, key=_precedence):
+    found = sorted(found, key=_precedence)
+    best = found[0]
+    low, high = min([f.start for f in found]), max([f.end for f in found])
+    if best.start == low and best.end == high:
+        found = [best]
+    taken: list[Span] = []
+    used = bytearray(high - low)
+    for start, end, category, score, why in found:
         if used.find(1, start - low, end - low) < 0:
             pieces = [(start, end)]
             whole = True
@@ -639,7 +631,7 @@ def _settle(text: str, found: list[Found]) -> list[Found]:
             kept = _trimmed(text, *piece)
             if kept is None or (not whole and (kept[1] - kept[0] < 2 or _says_nothing(text[slice(*kept)]))):
                 continue
-            taken.append(Found(*kept, category, score, why))
+            taken.append(Span(*kept, category, score, why))
             used[kept[0] - low : kept[1] - low] = b"\1" * (kept[1] - kept[0])
     taken.sort()
     return taken

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist
-from updp.reports.patterns import Found
-from updp.reports.words import Tokens
+from updp.reports.words import Span, Tokens
 
 _PROTECT = "protect"
 #: Letters, digits or a sign that open a phrase or stand behind a sign or a space.
@@ -95,11 +94,11 @@ class Gazetteer:
 
     def find(
         self, text: str, lower: str, tokens: Tokens, sites: Iterable[int]
-    ) -> tuple[list[Found], list[tuple[int, int]]]:
+    ) -> tuple[list[Span], list[tuple[int, int]]]:
         """Phrases that identify, and the spans of protected ones. ``lower`` is ``text`` in small letters, ``sites`` are
         the words to look at, all with :meth:`phrases` among them.
         """
-        found: list[Found] = []
+        found: list[Span] = []
         protected: list[tuple[int, int]] = []
         for i in sites:
             for offset, phrase in self.phrases(tokens.words[i]):
@@ -113,5 +112,5 @@ class Gazetteer:
                 if category == _PROTECT:
                     protected.append((start, end))
                 elif not capital or text[start].isupper() or (category != "institution" and text == lower):
-                    found.append(Found(start, end, category, score, why))
+                    found.append(Span(start, end, category, score, why))
         return found, protected

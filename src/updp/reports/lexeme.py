@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from updp.reports.lexicon import blacklist, names, places, trigrams, vocabulary, whitelist, word_class
 
@@ -43,6 +44,7 @@ class Lexeme:
         "features",
         "given",
         "heading",
+        "initials",
         "kinds",
         "level",
         "never",
@@ -75,6 +77,7 @@ class Lexeme:
     title: bool
     credential: bool
     heading: bool
+    initials: bool  # it may stand for a person named elsewhere
     level: int  # how suspicious by itself: 0, SLIP, 1 (a capital that may open a sentence) or 2
     call: str  # how it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""
     features: (
@@ -122,6 +125,18 @@ class Lexeme:
         return self.rank < "2" or self.strength == "3"
 
 
+class _Remembered(dict[str, Lexeme]):
+    """Word to what is known of it, looked up when it is first met."""
+
+    def __init__(self, look_up: Callable[[str], Lexeme]) -> None:
+        self._look_up = look_up
+
+    def __missing__(self, word: str) -> Lexeme:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        return self._look_up(word)
+
+
 class Lexemes:
     """All lists at once. ``allow`` are terms of the policy's own that must stay."""
 
@@ -154,7 +169,8 @@ class Lexemes:
         # Common words, and what is left of each when one letter falls out: both sides of one slip.
         # (Dictionaries of strings are no business of the garbage collector, large sets are.)
         self._common = dict.fromkeys([w for w, v in self.vocabulary.items() if v > "1" and len(w) > 3])
-        self._shorter = dict.fromkeys([w[:i] + w[i + 1 :] for w in self._common if len(w) > 4 for i in range(len(w))])
+        shorter = [w[:i] + w[i + 1 :] for w in self._common if len(w) > 4 for i in range(len(w))]
+        self._near = dict.fromkeys([*self._common, *shorter])
         self._kinds: dict[str, tuple[str, ...]] = {}
         for kind, group in (
             ("title", word_class("titles")),
@@ -172,17 +188,15 @@ class Lexemes:
         ):
             for word in group:
                 self._kinds[word] = (*self._kinds.get(word, ()), kind)
-        self._known: dict[str, Lexeme] = {}
-        self._slips: dict[str, bool] = {}
+        self._known = _Remembered(self._look_up)
+        self.sound = lru_cache(_REMEMBERED)(self._sound)
+        self.is_slip = lru_cache(_REMEMBERED)(self._is_slip)
 
     def of(self, words: list[str]) -> list[Lexeme]:
         """What is known of each of ``words``."""
-        known = self._known.get
-        return [known(word) or self._look_up(word) for word in words]
+        return list(map(self._known.__getitem__, words))
 
     def _look_up(self, word: str) -> Lexeme:
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
         if word.isdigit() and word.isascii() and 1 < len(word) < 40:
             # There are too many numbers to remember each, and nothing is known of one but its length.
             word = "0" * len(word)
@@ -200,6 +214,7 @@ class Lexemes:
             lexeme.given = lexeme.surname = lexeme.strength = lexeme.rank = "0"
             lexeme.kinds = ()
             lexeme.white = lexeme.eponym = lexeme.never = lexeme.title = lexeme.credential = lexeme.heading = False
+            lexeme.initials = False
             lexeme.level = 2 if len(word) > 3 and word.isdigit() else 0
             lexeme.call = word if word in _SIGNS else ""
             return lexeme
@@ -225,6 +240,7 @@ class Lexemes:
         else:
             lexeme.white = stem in self.white  # the policy's own
             lexeme.eponym = lexeme.heading = False
+        lexeme.initials = upper and 1 < len(word) < 4 and rank < "2" and not lexeme.white
         if len(word) == 1:
             lexeme.call = "initial" if upper else "credential" if word == "m" else ""
             lexeme.level = 1 if upper else 0 if rank > "0" or "white" in kinds else 2
@@ -267,29 +283,19 @@ class Lexemes:
             return 0  # words of every report: names only beside others
         return 1 if strength > "0" or "place" in kinds else 0
 
-    def sound(self, lower: str) -> int:
+    def _sound(self, lower: str) -> int:
         """How much a word sounds like a name, from -4 (not) to 4."""
         framed = f"^{lower}$"
         odds = self.trigrams.get
         total = sum([odds(framed[i : i + 3], 0) for i in range(len(lower))])
         return max(-4, min(4, round(total / (4 * len(lower)))))
 
-    def is_slip(self, lower: str) -> bool:
-        """Whether an unknown word is a common word with one letter wrong, missing, doubled or swapped."""
-        slip = self._slips.get(lower)
-        if slip is None:
-            if len(self._slips) > _REMEMBERED:
-                self._slips.clear()
-            slip = self._slips[lower] = self._is_slip(lower)
-        return slip
-
     def _is_slip(self, lower: str) -> bool:
+        """Whether an unknown word is a common word with one letter wrong, missing, doubled or swapped."""
         if not 3 < len(lower) < 20 or not lower.isascii():
             return False
         if len(lower) == 4:
             return any(lower[:i] + lower[i + 1] + lower[i] + lower[i + 2 :] in self._common for i in range(3))
-        if lower in self._shorter:  # a letter is missing
-            return True
+        # A letter is missing; one is too many; one is wrong, or two are swapped.
         less = [lower[:i] + lower[i + 1 :] for i in range(len(lower))]
-        # One letter too many; one wrong, or two swapped.
-        return not (self._common.keys().isdisjoint(less) and self._shorter.keys().isdisjoint(less))
+        return not self._near.keys().isdisjoint([lower, *less])

@@ -13,23 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import Any
 
 from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist, word_class
-from updp.reports.words import Tokens
+from updp.reports.words import Span, Tokens
 
 #: What leads up to a place is read this far back.
 _BACK = 28
-
-
-class Found(NamedTuple):
-    """What a layer found, in the plain view's places."""
-
-    start: int
-    end: int
-    category: str
-    score: float
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +150,18 @@ class Patterns:
         shaped: tuple[str, str],
         cues: Mapping[int, list[int]],
         sites: Iterable[int],
-    ) -> list[Found]:
+    ) -> list[Span]:
         """Everything any pattern finds; spans of different patterns may overlap. ``shaped`` is what :func:`shapes`
         makes of the text, ``cues`` what the phrases of ``self.cues`` that stand in it call for, with their places;
         ``sites`` are the words to look at, all with :meth:`tries` among them.
         """
-        out: list[Found] = []
+        out: list[Span] = []
         self._shapes = shaped
         for at in (*self._unasked, *cues):
             if at == INSTITUTION:
                 continue
             pattern, _, probe, within = self._anywhere[at]
-            if probe is None or probe.search(text):
+            if probe is None or any([probe.match(text, place + 1) for place in cues[at]]):
                 if within is None:
                     stretches = [(0, len(text))]
                 elif within:
@@ -195,7 +185,7 @@ class Patterns:
                     self._at_word(patterns, text, tokens, i, out)
         return out
 
-    def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
+    def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
         """A run of digits opens a number, belongs to a code that opens before it, or goes on with either."""
         words, starts, ends = tokens.words, tokens.starts, tokens.ends
         at = starts[i]
@@ -234,7 +224,7 @@ class Patterns:
             return
         self._at_number(text, tokens, i, at - 1 if previous in "(+" else at, out)
 
-    def _at_word(self, patterns: list[Pattern], text: str, tokens: Tokens, i: int, out: list[Found]) -> None:
+    def _at_word(self, patterns: list[Pattern], text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
         at = tokens.starts[i]
         for pattern in patterns:
             if pattern.soon and not self._street_soon(tokens, i):
@@ -248,7 +238,7 @@ class Patterns:
             ):
                 return
 
-    def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
+    def _at_number(self, text: str, tokens: Tokens, i: int, at: int, out: list[Span]) -> None:
         start, end = tokens.starts[i], tokens.ends[i]
         size = min(end - start, _LONGEST)
         if out and start < out[-1].end and self._inside_date(text, tokens, i, out[-1]):
@@ -287,7 +277,7 @@ class Patterns:
     def _street_soon(self, tokens: Tokens, i: int) -> bool:
         return not self._streets.isdisjoint(tokens.words[i + 1 : i + _SOON])
 
-    def _inside_date(self, text: str, tokens: Tokens, i: int, found: Found) -> bool:
+    def _inside_date(self, text: str, tokens: Tokens, i: int, found: Span) -> bool:
         """Whether the number at word ``i`` goes on with a date and nothing goes on behind it, so that whatever else it
         may be lies in that date.
         """
@@ -310,7 +300,7 @@ class Patterns:
             self._worth[at, sample] = worth
         return worth
 
-    def _announced(self, text: str, tokens: Tokens, i: int, at: int, out: list[Found]) -> None:
+    def _announced(self, text: str, tokens: Tokens, i: int, at: int, out: list[Span]) -> None:
         """The number at word ``i``, if the words before it say what it is."""
         words, starts, ends = tokens.words, tokens.starts, tokens.ends
         j = i - 1
@@ -368,7 +358,7 @@ class Patterns:
             return
         if found.category not in ("phone", "fax") and _is_date(value):
             return
-        out.append(Found(match.start(), match.start() + len(value), found.category, found.score, f"number after {why}"))
+        out.append(Span(match.start(), match.start() + len(value), found.category, found.score, f"number after {why}"))
 
     def _lookup(self, words: list[str], j: int, word: str, numbered: bool) -> tuple[Announcer | None, str]:
         if j:
@@ -465,7 +455,7 @@ _MAY_NUMBER = re.compile(r"may\s\d{1,2}$")
 _SHORT_MONTH = re.compile(r"(?:\d{1,2}\s?)?(?:mar|dec|sep|may)$")
 
 
-def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -> bool:
+def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Span]) -> bool:
     """Take what a pattern has found if its check agrees."""
     if pattern.check is not None and not pattern.check(match, text):
         return False
@@ -482,7 +472,7 @@ def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Found]) -
     if pattern.category == "url":
         end = start + len(text[start:end].rstrip(").,;:'\""))
     if end > start:
-        out.append(Found(start, end, pattern.category, pattern.score, pattern.name))
+        out.append(Span(start, end, pattern.category, pattern.score, pattern.name))
     return True
 
 

@@ -15,9 +15,9 @@ from itertools import chain, compress, count
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.lexeme import Lexeme, Lexemes
 from updp.reports.lexicon import word_class
-from updp.reports.patterns import INSTITUTION, Found, Patterns, shapes
+from updp.reports.patterns import INSTITUTION, Patterns, shapes
 from updp.reports.tagger import NAME
-from updp.reports.words import Tokens, collapse
+from updp.reports.words import Span, Tokens, collapse
 
 _REMEMBERED = 200_000
 _LETTERED = word_class("lettered")
@@ -72,8 +72,8 @@ class Reading:
     lower: str
     tokens: Tokens  # with what rules are sure of as single words
     known: list[Lexeme]
-    ruled: list[Found]
-    named: list[Found]
+    ruled: list[Span]
+    named: list[Span]
     shield: frozenset[int]  # where words of protected phrases begin
     small: bool  # nothing is written with capitals
 
@@ -126,12 +126,12 @@ class Rules:
         if not text.isascii():
             # Letters an English detector cannot read are not left in: they may be a name.
             ruled += [
-                Found(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
+                Span(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
             ]
         return Reading(lower, tokens, known, ruled, named, shield, text.islower())
 
     def _fold(
-        self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Found]]
+        self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]
     ) -> tuple[Tokens, list[Lexeme]]:
         """``tokens`` with every name a rule has found as a single word."""
         out = Tokens.__new__(Tokens)
@@ -166,11 +166,11 @@ class Rules:
 
     def _named(
         self, text: str, tokens: Tokens, known: list[Lexeme], shield: frozenset[int]
-    ) -> list[tuple[int, int, Found]]:
+    ) -> list[tuple[int, int, Span]]:
         """Names that something announces, with the words they take. Only a title, a credential or a field makes a name
         of a protected phrase.
         """
-        out: list[tuple[int, int, Found]] = []
+        out: list[tuple[int, int, Span]] = []
         words = tokens.words
         n = len(words)
         for i, k in enumerate(known):
@@ -277,7 +277,7 @@ class Rules:
         return j
 
     def _before_credential(
-        self, tokens: Tokens, known: list[Lexeme], i: int, size: int, out: list[tuple[int, int, Found]]
+        self, tokens: Tokens, known: list[Lexeme], i: int, size: int, out: list[tuple[int, int, Span]]
     ) -> None:
         """The name before the credential that begins at ``i``."""
         j = i - 1
@@ -289,7 +289,7 @@ class Rules:
             out.append((start, j + 1, found(tokens, known, start, j + 1, 0.96, f"credential {what}")))
 
     def _after_field(
-        self, text: str, tokens: Tokens, known: list[Lexeme], i: int, out: list[tuple[int, int, Found]]
+        self, text: str, tokens: Tokens, known: list[Lexeme], i: int, out: list[tuple[int, int, Span]]
     ) -> None:
         """The name behind "Attending:"."""
         words, n = tokens.words, len(tokens.words)
@@ -302,7 +302,7 @@ class Rules:
         made = found(tokens, known, j, end, 0.95, f"field {known[i - 1].stem}")
         tail = _LOGIN_TAIL.match(text, made.end) if end == j + 1 else None
         if tail and tail.end() > made.end:  # "Transcriptionist: jsmith23"
-            made = Found(made.start, tail.end(), "username", 0.9, made.why)
+            made = Span(made.start, tail.end(), "username", 0.9, made.why)
             while end < n and tokens.starts[end] < made.end:
                 end += 1
         out.append((j, end, made))
@@ -434,7 +434,7 @@ class Rules:
 
     # -- institutions --------------------------------------------------------------------------------------------------
 
-    def _institutions(self, text: str, original: str, places: list[int]) -> list[Found]:
+    def _institutions(self, text: str, original: str, places: list[int]) -> list[Span]:
         """Names of institutions on the lines that have a word for one at ``places``; no name goes over a line's end.
         ``text`` is the ``original`` with capitals where a line has only one case.
         """
@@ -471,7 +471,7 @@ class Rules:
                 ):
                     continue
             out.append(
-                Found(match.start() + words[skip].start(), match.end(), "institution", 0.93, "institution's name")
+                Span(match.start() + words[skip].start(), match.end(), "institution", 0.93, "institution's name")
             )
         return out
 
@@ -493,12 +493,12 @@ def _shield(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
     return frozenset(out)
 
 
-def found(tokens: Tokens, known: list[Lexeme], a: int, b: int, score: float, why: str) -> Found:
+def found(tokens: Tokens, known: list[Lexeme], a: int, b: int, score: float, why: str) -> Span:
     """The name that words ``a`` to ``b`` make, of a patient or of staff."""
     end = tokens.ends[b - 1]
     if known[b - 1].text.endswith(("'s", "'S")):
         end -= 2
-    return Found(tokens.starts[a], end, "staff" if _is_staff(known, a, b) else "name", score, why)
+    return Span(tokens.starts[a], end, "staff" if _is_staff(known, a, b) else "name", score, why)
 
 
 def _is_staff(known: list[Lexeme], a: int, b: int) -> bool:

@@ -106,7 +106,7 @@ class Features:
         if self._kept is None:
             return tuple([f.encode() for f in made])
         kept = self._kept
-        return tuple([kept[f] for f in made if f in kept])
+        return tuple([known for f in made if (known := kept.get(f))])
 
 
 def windows(known: list[Lexeme], small: bool = False, hints: Sequence[int] = ()) -> list[tuple[int, int]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import NamedTuple
 
 _WORD = re.compile(r"([^\W\d_]+(?:'[^\W\d_]+)*|\d+|_+|\n|[^\w\s])")
 #: The same for ASCII, where a plain class of characters is quicker, and few words have an apostrophe.
@@ -33,17 +33,16 @@ class Tokens:
         return len(self.words)
 
 
-class Located(Protocol):
-    """Anything with a place, a category and a score."""
+class Span(NamedTuple):
+    """Something that identifies, or a hole where something did: its place, what it is, how sure that is and who said
+    so. Layers give places in the plain view, the detector in the text as it was given.
+    """
 
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def category(self) -> str: ...
-    @property
-    def score(self) -> float: ...
+    start: int
+    end: int
+    category: str
+    score: float
+    why: str
 
 
 #: What a pattern found stands as one word in the sequence: the tagger sees "<date>" and not its digits.
@@ -63,12 +62,15 @@ _STAND_IN = {
 }
 
 
-def collapse(tokens: Tokens, found: Iterable[Located]) -> Tokens:
+def collapse(tokens: Tokens, found: Sequence[Span]) -> Tokens:
     """``tokens`` with every span a pattern is sure of as a single stand-in word."""
+    sure = [(f.start, -f.end, i) for i, f in enumerate(found) if f.score >= 0.8 and f.category != "location"]
     spans: list[tuple[int, int, str]] = []
-    for f in sorted(found, key=lambda f: (f.start, f.start - f.end)):
-        if f.score >= 0.8 and f.category != "location" and (not spans or f.start >= spans[-1][1]):
-            spans.append((f.start, f.end, _STAND_IN.get(f.category, "<id>")))
+    reach = 0
+    for start, end, i in sorted(sure):
+        if start >= reach:
+            reach = -end
+            spans.append((start, reach, _STAND_IN.get(found[i].category, "<id>")))
     if not spans:
         return tokens
     out = Tokens.__new__(Tokens)
