@@ -348,22 +348,19 @@ class Detector:
     def _again(self, read: Reading, tagged: list[Span]) -> list[Span]:
         """A name once found is found everywhere else in the same report."""
         lower = read.lower
+        people = [t for t in tagged if t.category == "name" or t.category == "staff"]
         certain: dict[str, int] = {}
-        taken: set[int] = set()
-        for start, end, category, score, _ in tagged:
-            if category != "name" and category != "staff":
-                continue
-            for match in _LETTERS.finditer(lower, start, end):
-                taken.add(match.start())
-                if score >= 0.7:
-                    name = match.group()
+        for start, end, _, score, _ in people:
+            if score >= 0.7:
+                for name in _LETTERS.findall(lower, start, end):
                     certain[name] = certain.get(name, 0) + 1
         again = {name for name, once in certain.items() if lower.count(name) > once}
         short = {k.stem for k in read.known if k.initials}
-        letters = short & _initials(read.lower, tagged) if short else short
+        letters = short & _initials(lower, people) if short else short
         again |= letters
         if not again:
             return []
+        taken = {match.start() for start, end, *_ in people for match in _LETTERS.finditer(lower, start, end)}
         return [
             found(
                 read.tokens,
@@ -383,11 +380,11 @@ class Detector:
         ]
 
 
-def _initials(lower: str, tagged: list[Span]) -> set[str]:
+def _initials(lower: str, people: list[Span]) -> set[str]:
     """Initials of people named in full."""
     out: set[str] = set()
-    for start, end, category, score, _ in tagged:
-        if (category == "name" or category == "staff") and score >= 0.75:
+    for start, end, _, score, _ in people:
+        if score >= 0.75:
             parts = _LETTERS_ANY.findall(lower, start, end)
             if 2 <= len(parts) <= 3 and len(parts[0]) > 1 and len(parts[-1]) > 1:
                 letters = "".join([part[0] for part in parts])

@@ -171,14 +171,14 @@ class Patterns:
                 for low, high in stretches:
                     for match in pattern.regex.finditer(text, low, high):
                         _keep(pattern, match, text, out)
-        words, ends = tokens.words, tokens.ends
+        words, starts, ends = tokens.words, tokens.starts, tokens.ends
         for i in sites:
             word = words[i]
             if "0" <= word[0] <= "9":
                 self._at_digits(text, tokens, i, out)
                 continue
             patterns = self._words.get(word.lower())
-            if patterns:
+            if patterns and not (out and starts[i] < out[-1].end and self._inside_date(text, tokens, i, out[-1])):
                 end = ends[i]
                 patterns = self._worth_trying(patterns, word, text[end : end + 2])
                 if patterns:
@@ -278,9 +278,7 @@ class Patterns:
         return not self._streets.isdisjoint(tokens.words[i + 1 : i + _SOON])
 
     def _inside_date(self, text: str, tokens: Tokens, i: int, found: Span) -> bool:
-        """Whether the number at word ``i`` goes on with a date and nothing goes on behind it, so that whatever else it
-        may be lies in that date.
-        """
+        """Whether word ``i`` goes on with a date and nothing goes on behind it: whatever else begins there lies in it."""
         return (
             found.category == "date"
             and found.start < tokens.starts[i]
@@ -354,7 +352,7 @@ class Patterns:
         if match is None:
             return
         value = match.group().rstrip(" .-/")
-        if sum(c.isdigit() for c in value) < found.digits or _UNIT.match(text, match.start() + len(value)):
+        if sum(map(str.isdigit, value)) < found.digits or _UNIT.match(text, match.start() + len(value)):
             return
         if found.category not in ("phone", "fax") and _is_date(value):
             return

@@ -117,12 +117,12 @@ class Rules:
             ruled += self._institutions(shaped[0], text, cues[INSTITUTION])
         ruled += listed
         if ruled:
-            tokens = collapse(tokens, ruled)
+            collapse(tokens, ruled)
         known = self.lexemes.of(tokens.words)
         ranges = self._named(text, tokens, known, shield)
         named = [found for _, _, found in ranges]
         if ranges:
-            tokens, known = self._fold(tokens, known, ranges)
+            self._fold(tokens, known, ranges)
         if not text.isascii():
             # Letters an English detector cannot read are not left in: they may be a name.
             ruled += [
@@ -130,37 +130,20 @@ class Rules:
             ]
         return Reading(lower, tokens, known, ruled, named, shield, text.islower())
 
-    def _fold(
-        self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]
-    ) -> tuple[Tokens, list[Lexeme]]:
-        """``tokens`` with every name a rule has found as a single word."""
-        out = Tokens.__new__(Tokens)
-        words: list[str] = []
-        starts: list[int] = []
-        ends: list[int] = []
-        lexemes: list[Lexeme] = []
-        (mark,) = self.lexemes.of([NAME])
-        at = 0
-        spans = sorted([(a, b) for a, b, _ in ranges])
-        i, n = 0, len(spans)
-        while i < n:
-            first, last = spans[i]
-            i += 1
-            while i < n and spans[i][0] < last:
-                last = max(last, spans[i][1])
-                i += 1
-            words += tokens.words[at:first]
-            words.append(NAME)
-            starts += tokens.starts[at : first + 1]
-            ends += tokens.ends[at:first]
-            ends.append(tokens.ends[last - 1])
-            lexemes += known[at:first]
-            lexemes.append(mark)
-            at = last
-        out.words = words + tokens.words[at:]
-        out.starts = starts + tokens.starts[at:]
-        out.ends = ends + tokens.ends[at:]
-        return out, lexemes + known[at:]
+    def _fold(self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]) -> None:
+        """Make a single word of every name a rule has found."""
+        spans: list[tuple[int, int]] = []
+        for first, last in sorted([(a, b) for a, b, _ in ranges]):
+            if spans and first < spans[-1][1]:
+                spans[-1] = spans[-1][0], max(last, spans[-1][1])
+            else:
+                spans.append((first, last))
+        mark = self.lexemes.of([NAME])
+        for first, last in reversed(spans):  # from behind, so that places before stay as they are
+            tokens.words[first:last] = [NAME]
+            tokens.starts[first:last] = [tokens.starts[first]]
+            tokens.ends[first:last] = [tokens.ends[last - 1]]
+            known[first:last] = mark
 
     # -- names -------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from updp.reports.lexicon import read_data
 
@@ -29,8 +29,7 @@ _RTF = re.compile(r"\\'([0-9A-Fa-f]{2})|\\u(-?\d{1,6}) ?\??|\\([a-z]{1,32})(-?\d
 _BREAKS = frozenset(("p", "br", "div", "tr", "td", "th", "li", "h1", "h2", "h3", "table", "ul", "ol", "pre"))
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """``text`` to read, and where in the original each of its characters begins and ends."""
 
     text: str

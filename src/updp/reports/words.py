@@ -62,8 +62,8 @@ _STAND_IN = {
 }
 
 
-def collapse(tokens: Tokens, found: Sequence[Span]) -> Tokens:
-    """``tokens`` with every span a pattern is sure of as a single stand-in word."""
+def collapse(tokens: Tokens, found: Sequence[Span]) -> None:
+    """Make a single stand-in word of every span a pattern is sure of."""
     sure = [(f.start, -f.end, i) for i, f in enumerate(found) if f.score >= 0.8 and f.category != "location"]
     spans: list[tuple[int, int, str]] = []
     reach = 0
@@ -71,34 +71,18 @@ def collapse(tokens: Tokens, found: Sequence[Span]) -> Tokens:
         if start >= reach:
             reach = -end
             spans.append((start, reach, _STAND_IN.get(found[i].category, "<id>")))
-    if not spans:
-        return tokens
-    out = Tokens.__new__(Tokens)
-    words: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    at = 0  # the first word not yet taken over
-    for start, end, mark in spans:
-        first, last = bisect_right(tokens.ends, start, at), bisect_left(tokens.starts, end, at)
-        words += tokens.words[at:first]
-        starts += tokens.starts[at:first]
-        ends += tokens.ends[at:first]
-        if first < last:
-            begin = tokens.starts[first]
-            if begin < start:  # the pattern begins inside this word
-                words.append(tokens.words[first][: start - begin])
-                starts.append(begin)
-                ends.append(start)
-            words.append(mark)
-            starts.append(start)
-            ends.append(end)
-            if tokens.ends[last - 1] > end:
-                words.append(tokens.words[last - 1][end - tokens.starts[last - 1] :])
-                starts.append(end)
-                ends.append(tokens.ends[last - 1])
-        at = max(at, last)
-    words += tokens.words[at:]
-    starts += tokens.starts[at:]
-    ends += tokens.ends[at:]
-    out.words, out.starts, out.ends = words, starts, ends
-    return out
+    words, starts, ends = tokens.words, tokens.starts, tokens.ends
+    for start, end, mark in reversed(spans):  # from behind, so that places before stay as they are
+        first, last = bisect_right(ends, start), bisect_left(starts, end)
+        if first >= last:
+            continue
+        made, begin, stop = [mark], [start], [end]
+        if starts[first] < start:  # the pattern begins inside this word
+            made.insert(0, words[first][: start - starts[first]])
+            begin.insert(0, starts[first])
+            stop.insert(0, start)
+        if ends[last - 1] > end:
+            made.append(words[last - 1][end - starts[last - 1] :])
+            begin.append(end)
+            stop.append(ends[last - 1])
+        words[first:last], starts[first:last], ends[first:last] = made, begin, stop
