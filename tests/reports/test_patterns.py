@@ -33,9 +33,8 @@ def patterns() -> Patterns:
 def tireless() -> Patterns:
     """Patterns that are tried wherever their anchor stands."""
     made = Patterns()
-    made._numbers = [[dataclasses.replace(p, next=None, soon=False) for p in row] for row in made._numbers]
-    made._codes = [dataclasses.replace(p, next=None) for p in made._codes]
-    made._words = {word: [dataclasses.replace(p, next=None) for p in row] for word, row in made._words.items()}
+    for anchored in (*made._numbers, made._codes, *made._words.values()):
+        anchored.patterns = tuple([dataclasses.replace(p, next=None, soon=False) for p in anchored.patterns])
     made._anywhere = [(p, needy, probe, None) for p, needy, probe, _ in made._anywhere]
     return made
 

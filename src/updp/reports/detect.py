@@ -33,6 +33,7 @@ _FUNCTION_WORDS = frozenset(["on", "at", "and", "to", "who", "in", "from", "as",
 _SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
 _LONGEST_NAME = 40
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
+_WORDS = re.compile(r"\w+")
 _LETTERS_ANY = re.compile(r"[^\W\d_]+")
 _LABEL_CATEGORY = {
     "NAME": "name",
@@ -637,7 +638,7 @@ def _settle(text: str, found: list[Span]) -> list[Span]:
 def _says_nothing(piece: str) -> bool:
     """Whether what is left of a span after another took its part is plain words."""
     words = vocabulary()
-    return all(words.get(w.lower(), "0") > "1" or len(w) < 2 or w.lower() in _NEVER for w in re.findall(r"\w+", piece))
+    return all(words.get(w.lower(), "0") > "1" or len(w) < 2 or w.lower() in _NEVER for w in _WORDS.findall(piece))
 
 
 @lru_cache(maxsize=1)

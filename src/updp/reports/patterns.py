@@ -20,6 +20,7 @@ from updp.reports.words import Span, Tokens
 
 #: What leads up to a place is read this far back.
 _BACK = 28
+_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,21 @@ class Announcer:
     digits: int
 
 
+class _Anchored(dict[str, tuple[Pattern, ...]]):
+    """The patterns of an anchor: sample of the text beside it to those that are worth a try there."""
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self.patterns = tuple(patterns)
+
+    def __missing__(self, sample: str) -> tuple[Pattern, ...]:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        signed = sample.endswith(_SIGNED)
+        worth = [p for p in self.patterns if p.next is None or (signed and p.sign) or p.next.match(sample)]
+        made = self[sample] = tuple(worth)
+        return made
+
+
 class Patterns:
     """All patterns and announcers of the table."""
 
@@ -70,8 +86,8 @@ class Patterns:
         self._anywhere: list[tuple[Pattern, bool, re.Pattern[str] | None, tuple[int, ...] | None]] = []
         #: Phrase to what it calls for: the place of a pattern in ``_anywhere``, or INSTITUTION.
         self.cues: dict[str, list[int]] = {}
-        self._numbers: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
-        self._codes: list[Pattern] = []
+        numbers: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
+        codes: list[Pattern] = []
         by_anchor: dict[str, list[Pattern]] = {}
         for row in table["pattern"]:
             source = row["regex"]
@@ -103,15 +119,19 @@ class Patterns:
             elif row["at"] == "number":
                 for lead in row["lead"].split():
                     for size in range(6, _LONGEST + 1) if lead == "6+" else (int(lead),):
-                        self._numbers[size].append(pattern)
+                        numbers[size].append(pattern)
             elif row["at"] == "code":
-                self._codes.append(pattern)
+                codes.append(pattern)
             else:
                 by_anchor.setdefault(row["at"], []).append(pattern)
-        self._words: dict[str, list[Pattern]] = {}
+        self._numbers = [_Anchored(patterns) for patterns in numbers]
+        self._codes = _Anchored(codes)
+        self._words: dict[str, _Anchored] = {}
         for anchor, words in table["anchors"].items():
+            here = _Anchored(by_anchor[anchor])
             for word in words.split():
-                self._words.setdefault(word, []).extend(by_anchor[anchor])
+                other = self._words.get(word)
+                self._words[word] = here if other is None else _Anchored((*other.patterns, *here.patterns))
         self._fillers = frozenset(table["announcers"]["fillers"].split())
         self._numbering = frozenset(table["announcers"]["numbering"].split())
         self._announcers: dict[str, Announcer] = {}
@@ -129,7 +149,6 @@ class Patterns:
             self._automaton.add_word(phrase, cues)
         self._automaton.make_automaton()
         self._unasked = [at for at, (_, needy, _, _) in enumerate(self._anywhere) if not needy]
-        self._worth: dict[tuple[str | int, str], list[Pattern]] = {}
 
     def called(self, lower: str) -> dict[int, list[int]]:
         """The cues that stand in a text in small letters, inside words too, each with the places where it ends."""
@@ -177,12 +196,13 @@ class Patterns:
             if "0" <= word[0] <= "9":
                 self._at_digits(text, tokens, i, out)
                 continue
-            patterns = self._words.get(word.lower())
-            if patterns and not (out and starts[i] < out[-1].end and self._inside_date(text, tokens, i, out[-1])):
-                end = ends[i]
-                patterns = self._worth_trying(patterns, word, text[end : end + 2])
-                if patterns:
-                    self._at_word(patterns, text, tokens, i, out)
+            anchored = self._words.get(word.lower())
+            if anchored is None or (out and starts[i] < out[-1].end and self._inside_date(text, tokens, i, out[-1])):
+                continue
+            end = ends[i]
+            patterns = anchored[text[end : end + 2]]
+            if patterns:
+                self._at_word(patterns, text, tokens, i, out)
         return out
 
     def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
@@ -214,7 +234,7 @@ class Patterns:
             at = starts[first]
             if at and text[at - 1] in "@_.":
                 return
-            for pattern in self._worth_trying(self._codes, "code", text[at : at + 3]):
+            for pattern in self._codes[text[at : at + 3]]:
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, at)
                 if match:
                     _keep(pattern, match, text, out)
@@ -224,7 +244,7 @@ class Patterns:
             return
         self._at_number(text, tokens, i, at - 1 if previous in "(+" else at, out)
 
-    def _at_word(self, patterns: list[Pattern], text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
+    def _at_word(self, patterns: Iterable[Pattern], text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
         at = tokens.starts[i]
         for pattern in patterns:
             if pattern.soon and not self._street_soon(tokens, i):
@@ -250,7 +270,7 @@ class Patterns:
         if at != start:
             sample += _SIGNED
         streets: bool | None = None
-        for pattern in self._worth_trying(self._numbers[size], size, sample):
+        for pattern in self._numbers[size][sample]:
             if pattern.soon:
                 if streets is None:
                     streets = self._street_soon(tokens, i)
@@ -268,7 +288,7 @@ class Patterns:
                     return
         behind = text[end : end + 1]
         if behind.isalpha() or (behind == "-" and size > 3):
-            for pattern in self._worth_trying(self._codes, "code", ""):
+            for pattern in self._codes[""]:
                 match = pattern.regex.match(self._shapes[1] if pattern.shape else text, start)
                 if match:
                     _keep(pattern, match, text, out)
@@ -278,7 +298,7 @@ class Patterns:
         return not self._streets.isdisjoint(tokens.words[i + 1 : i + _SOON])
 
     def _inside_date(self, text: str, tokens: Tokens, i: int, found: Span) -> bool:
-        """Whether word ``i`` goes on with a date and nothing goes on behind it: whatever else begins there lies in it."""
+        """Whether word ``i`` goes on with a date that ends there: whatever else begins at the word lies in the date."""
         return (
             found.category == "date"
             and found.start < tokens.starts[i]
@@ -286,17 +306,6 @@ class Patterns:
             and not _GOES_ON.match(text, found.end)
             and not self._street_soon(tokens, i)
         )
-
-    def _worth_trying(self, patterns: list[Pattern], at: str | int, sample: str) -> list[Pattern]:
-        """Those of ``patterns``, tried ``at`` a word or a number of so many digits, whose "next" matches ``sample``."""
-        worth = self._worth.get((at, sample))
-        if worth is None:
-            if len(self._worth) > 100_000:
-                self._worth.clear()
-            signed = sample.endswith(_SIGNED)
-            worth = [p for p in patterns if p.next is None or (signed and p.sign) or p.next.match(sample)]
-            self._worth[at, sample] = worth
-        return worth
 
     def _announced(self, text: str, tokens: Tokens, i: int, at: int, out: list[Span]) -> None:
         """The number at word ``i``, if the words before it say what it is."""
@@ -352,7 +361,7 @@ class Patterns:
         if match is None:
             return
         value = match.group().rstrip(" .-/")
-        if sum(map(str.isdigit, value)) < found.digits or _UNIT.match(text, match.start() + len(value)):
+        if _digits(value) < found.digits or _UNIT.match(text, match.start() + len(value)):
             return
         if found.category not in ("phone", "fax") and _is_date(value):
             return
@@ -410,7 +419,7 @@ def _is_date(value: str) -> bool:
     """Whether what follows "MRN" or the like is rather a date (of the visit, of birth) than a number."""
     if not _DATE.fullmatch(value):
         return False
-    numbers = [int(n) for n in re.split(r"[/.-]", value)]
+    numbers = [int(n) for n in _DATE_SIGNS.split(value)]
     day, month = numbers[-2:] if numbers[0] > 31 else numbers[:2]
     return (0 < min(day, month) <= 12 and max(day, month) <= 31) or "/" in value
 
@@ -515,19 +524,20 @@ def _month_alone(match: re.Match[str], text: str) -> bool:
     )
 
 
+_SCORE = re.compile(r"(?:grade|pain|rated?|score|strength|bp|power|stage)\W*(?:of|to|in|by|and)?\W*$")
+_LINK = re.compile(r"\b(?:in|of|to|and|by)\s$")
+_STUDY_OF = re.compile(r"\b(?:ct|cxr|mri|film|films|study|exam|scan|radiograph|x-?rays?|images?|echo|labs)\sof\s$")
+_AT = re.compile(r"\s(?:at|@)\s")
+
+
 def _slash_date(match: re.Match[str], text: str) -> bool:
     before = text[max(0, match.start() - 16) : match.start()].lower()
     first, second = match.group().split("/")[:2]
-    if re.search(r"(?:grade|pain|rated?|score|strength|bp|power|stage)\W*(?:of|to|in|by|and)?\W*$", before):
+    if _SCORE.search(before):
         return False
-    if re.search(r"\b(?:in|of|to|and|by)\s$", before) and int(second) <= 10 and len(second) < 2:
+    if _LINK.search(before) and int(second) <= 10 and len(second) < 2:
         # "3 of 3/5", "to 4/5" are none; "CT of 3/5", "moved to 4/5 at noon" are.
-        return bool(
-            re.search(
-                r"\b(?:ct|cxr|mri|film|films|study|exam|scan|radiograph|x-?rays?|images?|echo|labs)\sof\s$", before
-            )
-            or re.match(r"\s(?:at|@)\s", text[match.end() : match.end() + 4])
-        )
+        return bool(_STUDY_OF.search(before) or _AT.match(text, match.end()))
     return int(first) <= 12
 
 
@@ -547,11 +557,15 @@ def _ip(match: re.Match[str], text: str) -> bool:
     return "." in found or found.count(":") >= 3 or "-" in found
 
 
+_MEASURE = re.compile(r"\s?(?:mg|ml|mcg|units|mm|cm|cc)\b", re.IGNORECASE)
+
+
+def _digits(value: str) -> int:
+    return sum(map(str.isdigit, value))
+
+
 def _phone(match: re.Match[str], text: str) -> bool:
-    digits = re.sub(r"\D", "", match.group())
-    if not 7 <= len(digits) <= 17:
-        return False
-    return not re.match(r"\s?(?:mg|ml|mcg|units|mm|cm|cc)\b", text[match.end() : match.end() + 7], re.IGNORECASE)
+    return 7 <= _digits(match.group()) <= 17 and not _MEASURE.match(text, match.end(), match.end() + 7)
 
 
 def _username(match: re.Match[str], text: str) -> bool:
@@ -574,21 +588,27 @@ def _typist(match: re.Match[str], text: str) -> bool:
 _NO_TYPIST = word_class("no_typist")
 
 
+_NO_CODE = re.compile(r"[TLCS]\d{1,2}-[TLCS]?\d{1,2}|\d+(?:mg|mm|cm|ml|g|kg|lb|u|mcg|iu|k)", re.IGNORECASE)
+
+
 def _code(match: re.Match[str], text: str) -> bool:
     value = match.group()
-    if re.fullmatch(r"[TLCS]\d{1,2}-[TLCS]?\d{1,2}|\d+(?:mg|mm|cm|ml|g|kg|lb|u|mcg|iu|k)", value, re.IGNORECASE):
-        return False
-    return sum(c.isdigit() for c in value) >= 4 or "/" in value
+    return not _NO_CODE.fullmatch(value) and (_digits(value) >= 4 or "/" in value)
+
+
+_YEARS = re.compile(r"(?:19|20)\d\d-(?:19|20)\d\d")
 
 
 def _groups(match: re.Match[str], text: str) -> bool:
-    digits = re.sub(r"\D", "", match.group())
-    return len(digits) >= 6 and not re.fullmatch(r"(?:19|20)\d\d-(?:19|20)\d\d", match.group())
+    return _digits(match.group()) >= 6 and not _YEARS.fullmatch(match.group())
 
 
 def _word_number(match: re.Match[str], text: str) -> bool:
     words = re.findall(r"[a-z]{2,}", match.group())
     return not all(w in vocabulary() or w in _white() for w in words)
+
+
+_LOGIN = re.compile(r"(?:by|user|login|username|as|id|ist|typed)\W{0,3}$")
 
 
 def _dotted(match: re.Match[str], text: str) -> bool:
@@ -598,8 +618,7 @@ def _dotted(match: re.Match[str], text: str) -> bool:
     if one in words and two in words:
         return False
     before = text[max(0, match.start() - 14) : match.start()].lower()
-    cue = re.search(r"(?:by|user|login|username|as|id|ist|typed)\W{0,3}$", before)
-    if cue:
+    if _LOGIN.search(before):
         return True
     names_ = [max(known.get(part, "00U")[:2]) >= "2" for part in (one, two)]
     if all(names_) and (one not in words or two not in words):
@@ -607,14 +626,20 @@ def _dotted(match: re.Match[str], text: str) -> bool:
     return names_[1] and two not in words and one not in words and len(one) > 2
 
 
+_LETTERS = re.compile(r"[A-Za-z]+")
+
+
 def _rare_street(match: re.Match[str], text: str) -> bool:
-    words = re.findall(r"[A-Za-z]+", match.group())[:-1]
+    words = _LETTERS.findall(match.group())[:-1]
     known, places_ = names(), vocabulary()
     return any(places_.get(w.lower(), "0") < "2" or max(known.get(w.lower(), "00U")[:2]) == "3" for w in words[:2])
 
 
+_NO_ADDRESS = re.compile(r"\d{1,2}\s(?:am|pm|of|mg|ml|mm|cm|days?|weeks?|hours?|year|views?)\b|\D", re.IGNORECASE)
+
+
 def _address(match: re.Match[str], text: str) -> bool:
-    words = re.findall(r"[A-Za-z]+", match.group())
+    words = _LETTERS.findall(match.group())
     tail = text[match.end() : match.end() + 12]
     if any(w.lower() in _white_anatomy() for w in words):
         return False
@@ -641,10 +666,7 @@ def _address(match: re.Match[str], text: str) -> bool:
             return False
         if short == "dr" and re.match(r"\.?\s[A-Z]", tail):
             return False  # "2 pm Dr. Jones"
-    first = re.match(r"\d+", match.group())
-    if re.match(r"\d{1,2}\s(?:am|pm|of|mg|ml|mm|cm|days?|weeks?|hours?|year|views?)\b", match.group(), re.IGNORECASE):
-        return False
-    return first is not None
+    return not _NO_ADDRESS.match(match.group())
 
 
 def _initials(match: re.Match[str], text: str) -> bool:
@@ -689,8 +711,11 @@ def _street(match: re.Match[str], text: str) -> bool:
     )
 
 
+_STATE_NAME = re.compile(r"([A-Za-z]+ )?([A-Za-z]+),?\s{1,2}$")
+
+
 def _state_zip(match: re.Match[str], text: str) -> bool:
-    before = re.search(r"([A-Za-z]+ )?([A-Za-z]+),?\s{1,2}$", text[max(0, match.start() - 34) : match.start()])
+    before = _STATE_NAME.search(text, max(0, match.start() - 34), match.start())
     if not before:
         return False
     one, two = (before.group(1) or "").strip().lower(), before.group(2).lower()
@@ -701,19 +726,25 @@ def _state_zip(match: re.Match[str], text: str) -> bool:
     )
 
 
+_LETTERED_UNIT = re.compile(r"(?:floor|room|bed|wing|bay|ward|rm|pod|building|tower|pavilion|bldg|cubicle)\s[a-z]")
+
+
 def _unit(match: re.Match[str], text: str) -> bool:
     found = match.group("v").lower()
-    if re.fullmatch(r"(?:floor|room|bed|wing|bay|ward|rm|pod|building|tower|pavilion|bldg|cubicle)\s[a-z]", found):
+    if _LETTERED_UNIT.fullmatch(found):
         return (
             match.group("v").split()[-1].isupper() and text[match.start() : match.end()].split()[-1] != "A"
         ) or "ward" in found
-    return bool(re.search(r"\d", found))
+    return _digits(found) > 0
+
+
+_STREET_NEXT = re.compile(r"\s[A-Z0-9][\w']*\s(?:St|Ave|Rd|Bl|Dr|Ln|La|Ro)|\s(?:St|Ave|Rd|Blvd|Street|Road)")
 
 
 def _floor(match: re.Match[str], text: str) -> bool:
     tail = text[match.end() : match.end() + 14]
     # "123 West Street" is an address, and found as one.
-    return not re.match(r"\s[A-Z0-9][\w']*\s(?:St|Ave|Rd|Bl|Dr|Ln|La|Ro)|\s(?:St|Ave|Rd|Blvd|Street|Road)", tail)
+    return not _STREET_NEXT.match(tail)
 
 
 _CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {

@@ -57,6 +57,7 @@ _DOTTED_CREDENTIALS = frozenset(
 )
 #: Letters with dots that are no initials.
 _NO_INITIALS = word_class("no_typist")
+_NO_SPACE = re.compile(r"\S+")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
 _BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
@@ -436,7 +437,7 @@ class Rules:
             if not head or all(w in generic or w in white for w in head):
                 continue
             skip = 0
-            words = list(re.finditer(r"\S+", (match["head"] or match["head2"])))
+            words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
             while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
                 skip += 1
             if skip >= len(words):
