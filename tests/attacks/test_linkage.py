@@ -215,3 +215,24 @@ def test_unknown_attacks_are_refused_by_name():
         attacks(["telepathy"])
     assert [a.name for a in attacks(["text", "verification"])] == ["verification", "text"]
     assert all(a.question in MEASUREMENTS for a in attacks())
+
+
+def test_findings_that_differ_from_film_to_film_link_a_film_to_its_own_and_to_no_other(noisy, pack):
+    labels = np.random.default_rng(3).integers(0, 2, noisy.labels.shape).astype(np.float32)
+    out = run(Verification(), noisy.but(labels=labels), pack)
+    assert out["verification AUC findings alone own film, for reference"].value > 0.99
+    assert out["verification AUC findings alone, for reference"].covers(0.5)
+    assert out["strongest linkage"].covers(0.5)  # the films themselves hold nothing
+
+
+def test_findings_of_the_patient_link_other_films_too(noisy, pack):
+    rng = np.random.default_rng(4)
+    people, place = np.unique(noisy.patients, return_inverse=True)
+    labels = rng.integers(0, 2, (len(people), noisy.labels.shape[1])).astype(np.float32)[place]
+    labels[rng.random(labels.shape) < 0.1] = np.nan
+    out = run(Verification(), noisy.but(labels=labels), pack)
+    assert out["verification AUC findings alone, for reference"].value > 0.9
+
+
+def test_films_without_labels_have_no_findings_to_be_linked_by(found):
+    assert found["verification AUC findings alone, for reference"].reason == "the films have no labels"

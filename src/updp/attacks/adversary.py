@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.attacks.base import Pairs, balanced_pairs, by_patient, own_pairs, too_few
+from updp.attacks.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.attacks.cache import key_of
 from updp.attacks.features import Floats, Look, Side, pixels, unit
 from updp.measurement import FEWEST_PATIENTS, auc
@@ -109,6 +109,36 @@ def released_metric(look: Look) -> Linker:
     weights = discriminant(look.codes["released"][rows], who, _RIDGES[2])
     left, right = (unit(look.codes[side] @ weights) for side in ("released", "real"))
     return Linker(left, right, ("linear, released only",), {}, len(people))
+
+
+def by_findings(look: Look, protocol: Protocol) -> Linker:
+    """Films compared by their findings' labels alone: what links them however well a release hides the patient.
+
+    A release is made to keep findings, so its films can hardly be linked less than this by whoever can read them.
+    Each finding that two films share, or both lack, counts as it does among training patients (naive Bayes).
+    """
+    exhibit = look.exhibit
+    rows = exhibit.rows("train")
+    if np.isnan(exhibit.labels[rows]).all() or np.isnan(exhibit.labels[exhibit.rows(*SCORED)]).all():
+        raise Untrainable("the films have no labels")
+    rng, most = np.random.default_rng(0), look.budget.per_patient
+    pairs = (
+        own_pairs(exhibit.patients, rows, rng, most)
+        if protocol == "own"
+        else balanced_pairs(exhibit.patients, rows, rng, most, ordered=True)
+    )
+    if not pairs.same.any() or pairs.same.all():
+        raise Untrainable("no pairs of training films to learn from")
+    has, lacks = (exhibit.labels == 1).astype(np.float32), (exhibit.labels == 0).astype(np.float32)
+
+    def evidence(a: Floats, b: Floats) -> Floats:
+        met = a[pairs.left] * b[pairs.right]
+        same, other = ((met[flag].sum(0) + 0.5) / (flag.sum() + 1.0) for flag in (pairs.same, ~pairs.same))
+        return np.asarray(np.log(same / other), np.float32)
+
+    differ = (evidence(has, lacks) + evidence(lacks, has)) / 2
+    right = np.hstack([has * (evidence(has, has) - differ), lacks * (evidence(lacks, lacks) - differ)])
+    return Linker(np.hstack([has, lacks]), right, ("findings",), {}, len(by_patient(exhibit.patients, rows)))
 
 
 def real_metric(look: Look) -> Linker:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.attacks.adversary import Linker, Untrainable, adversary, frozen, released_metric
+from updp.attacks.adversary import Linker, Untrainable, adversary, by_findings, frozen, released_metric
 from updp.attacks.base import (
     CONTENDERS,
     SCORED,
@@ -166,6 +166,8 @@ class Verification(Shelved):
         }
         trials: list[tuple[str, str, str, str, str | None]] = [
             ("real-real, for reference", "A0 frozen, real films", "real", "A0 real", None),
+            ("findings alone, for reference", "labels, no film", "outer", "labels", None),
+            ("findings alone own film, for reference", "labels, no film, own film", "own", "labels", None),
             ("A0 frozen", "A0 frozen", "outer", "A0", None),
             ("A0 frozen released-released", "A0 frozen, released-released", "inner", "A0 inner", None),
             ("A0 frozen own film", "A0 frozen, own film", "own", "A0", None),
@@ -254,6 +256,8 @@ def _linker(look: Look, view: str, kind: str) -> Linker:
         return frozen(look, ("real", "real"))
     if view == "A0 inner":
         return frozen(look, ("released", "released"))
+    if view == "labels":
+        return by_findings(look, "own" if kind == "own" else "other")
     if view == "A1 crossed":
         return released_metric(look)
     if view in ("A0", "A1", "A2", "A3"):

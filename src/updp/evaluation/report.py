@@ -87,7 +87,7 @@ def page(
     policy: Policy,
     *,
     films: Sequence[Mapping[str, str]] = (),
-    title: str | None = None,
+    title: str = "The evidence for this release",
     notice: str = "",
     pairs: list[dict[str, Any]] | None = None,
 ) -> str:
@@ -95,7 +95,7 @@ def page(
     return evidence_page(
         facts,
         policy,
-        title=title or f"Release {policy.release.name}: the evidence",
+        title=title,
         notice=notice,
         pairs=pairs,
         evaluation=evaluation_part(facts, policy, films),
