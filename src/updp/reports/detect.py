@@ -580,10 +580,11 @@ def _merge(text: str, ruled: list[Span], tagged: list[Span]) -> list[Span]:
         while j < n and found[j].start < reach:
             reach = max(reach, found[j].end)
             j += 1
-        if j == i + 1:
-            kept = _trimmed(text, first.start, reach)
+        best = first if j == i + 1 else min(found[i:j], key=_precedence)
+        if best.start == first.start and best.end == reach:
+            kept = _trimmed(text, best.start, reach)
             if kept:
-                taken.append(first._replace(start=kept[0], end=kept[1]) if kept != (first.start, reach) else first)
+                taken.append(best._replace(start=kept[0], end=kept[1]) if kept != best[:2] else best)
         else:
             taken += _settle(text, found[i:j])
         i = j
@@ -601,14 +602,10 @@ def _trimmed(text: str, a: int, b: int) -> tuple[int, int] | None:
 
 def _settle(text: str, found: list[Span]) -> list[Span]:
     """Spans that overlap each other: the first by precedence keeps its whole, the others what is left of them."""
-    found = sorted(found, key=_precedence)
-    best = found[0]
-    low, high = min([f.start for f in found]), max([f.end for f in found])
-    if best.start == low and best.end == high:
-        found = [best]
     taken: list[Span] = []
-    used = bytearray(high - low)
-    for start, end, category, score, why in found:
+    low = found[0].start
+    used = bytearray(max([f.end for f in found]) - low)
+    for start, end, category, score, why in sorted(found, key=_precedence):
         if used.find(1, start - low, end - low) < 0:
             pieces = [(start, end)]
             whole = True

@@ -101,8 +101,7 @@ class Gazetteer:
         found: list[Span] = []
         protected: list[tuple[int, int]] = []
         for i in sites:
-            word = tokens.words[i]
-            for offset, phrase in self._filed.get(word.lower(), ()) if word.isalnum() else self.phrases(word):
+            for offset, phrase in self.phrases(tokens.words[i]):
                 start = tokens.starts[i] - offset
                 if start < 0 or not lower.startswith(phrase, start):
                     continue

@@ -197,27 +197,15 @@ class Lexemes:
         return list(map(self._known.__getitem__, words))
 
     def _look_up(self, word: str) -> Lexeme:
-        if word.isdigit() and word.isascii() and 1 < len(word) < 40:
-            # There are too many numbers to remember each, and nothing is known of one but its length.
-            word = "0" * len(word)
-            if word in self._known:
-                return self._known[word]
+        if not word[0].isalpha():
+            return self._sign(word)
         lexeme = self._known[word] = Lexeme()
         lexeme.text = word
         lower = word.lower()
         lexeme.stem = stem = lower.removesuffix("'s")
-        lexeme.size = len(word)
-        lexeme.alpha = alpha = word[0].isalpha()
+        lexeme.size = size = len(word)
+        lexeme.alpha = True
         lexeme.features = None
-        if not alpha:
-            lexeme.small, lexeme.upper = word.islower(), word.isupper()
-            lexeme.given = lexeme.surname = lexeme.strength = lexeme.rank = "0"
-            lexeme.kinds = ()
-            lexeme.white = lexeme.eponym = lexeme.never = lexeme.title = lexeme.credential = lexeme.heading = False
-            lexeme.initials = False
-            lexeme.level = 2 if len(word) > 3 and word.isdigit() else 0
-            lexeme.call = word if word in _SIGNS else ""
-            return lexeme
         lexeme.small = small = word.islower()
         lexeme.upper = upper = not small and word.isupper()
         code = self.names.get(stem, "00U")
@@ -225,40 +213,59 @@ class Lexemes:
         lexeme.surname = surname = code[1]
         lexeme.strength = given if given > surname else surname
         rank = self.vocabulary.get(stem, "0") if stem not in self._people else "1"
-        if rank == "0" and stem.partition("'")[2] in _CONTRACTED:
+        if rank == "0" and "'" in stem and stem.partition("'")[2] in _CONTRACTED:
             rank = "2"
         lexeme.rank = rank
         lexeme.kinds = kinds = self._kinds.get(stem, ())
-        special = lower in _SPECIAL or stem in _SPECIAL
-        lexeme.never = special and stem in _NEVER
-        lexeme.title = title = special and lower in _NAME_TITLES
-        lexeme.credential = credential = special and lower in _NAME_CREDENTIALS
+        lexeme.white = white = stem in self.white  # of no kind: the policy's own
         if kinds:
-            lexeme.white = stem in self.white
             lexeme.eponym = stem in self.eponyms
             lexeme.heading = stem in self.headings
         else:
-            lexeme.white = stem in self.white  # the policy's own
             lexeme.eponym = lexeme.heading = False
-        lexeme.initials = upper and 1 < len(word) < 4 and rank < "2" and not lexeme.white
-        if len(word) == 1:
-            lexeme.call = "initial" if upper else "credential" if word == "m" else ""
+        lexeme.initials = upper and 1 < size < 4 and rank < "2" and not white
+        call = ""
+        if lower in _SPECIAL or stem in _SPECIAL:
+            lexeme.never = stem in _NEVER
+            lexeme.title = title = lower in _NAME_TITLES
+            lexeme.credential = credential = lower in _NAME_CREDENTIALS
+            if title and word != "MS" and word != "DO":
+                call = "title"
+            elif lower in _KIN:
+                call = "kin"
+            elif lower in _PATIENT:
+                call = "patient"
+            elif credential:
+                call = "credential"
+        else:
+            lexeme.never = lexeme.title = lexeme.credential = False
+        if size == 1:
+            call = "initial" if upper else "credential" if word == "m" else ""
             lexeme.level = 1 if upper else 0 if rank > "0" or "white" in kinds else 2
         else:
-            lexeme.call = (
-                ""
-                if not special
-                else "title"
-                if title and word != "MS" and word != "DO"
-                else "kin"
-                if lower in _KIN
-                else "patient"
-                if lower in _PATIENT
-                else "credential"
-                if credential
-                else ""
-            )
             lexeme.level = self._level(lexeme, kinds)
+        lexeme.call = call
+        return lexeme
+
+    def _sign(self, word: str) -> Lexeme:
+        """What is known of a number or a sign."""
+        if word.isdigit() and word.isascii() and 1 < len(word) < 40:
+            # There are too many numbers to remember each, and nothing is known of one but its length.
+            word = "0" * len(word)
+            if word in self._known:
+                return self._known[word]
+        lexeme = self._known[word] = Lexeme()
+        lexeme.text = word
+        lexeme.stem = word.lower().removesuffix("'s")
+        lexeme.size = len(word)
+        lexeme.features = None
+        lexeme.small, lexeme.upper = word.islower(), word.isupper()
+        lexeme.given = lexeme.surname = lexeme.strength = lexeme.rank = "0"
+        lexeme.kinds = ()
+        lexeme.alpha = lexeme.white = lexeme.eponym = lexeme.never = lexeme.title = lexeme.credential = False
+        lexeme.heading = lexeme.initials = False
+        lexeme.level = 2 if len(word) > 3 and word.isdigit() else 0
+        lexeme.call = word if word in _SIGNS else ""
         return lexeme
 
     def _level(self, lexeme: Lexeme, kinds: tuple[str, ...]) -> int:

@@ -176,6 +176,7 @@ class Patterns:
         """
         out: list[Span] = []
         self._shapes = shaped
+        self._hashed = "#" in text
         for at in (*self._unasked, *cues):
             if at == INSTITUTION:
                 continue
@@ -265,7 +266,7 @@ class Patterns:
             self._announced(text, tokens, i, at, out)
             return
         sample = text[start] + text[end : end + 2]
-        if text.find("#", max(0, start - 2), start) >= 0:
+        if self._hashed and "#" in text[max(0, start - 2) : start]:
             sample += "#"
         if at != start:
             sample += _SIGNED

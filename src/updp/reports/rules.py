@@ -79,16 +79,16 @@ class Reading:
     small: bool  # nothing is written with capitals
 
 
-class _Sites(dict[str, bool]):
-    """Word to whether a pattern is tried or a phrase may stand there; all other words are passed over."""
+class _Sites(dict[str, int]):
+    """Word to what is looked for there: 0 nothing, as at most words, 1 patterns, 2 phrases and perhaps patterns."""
 
     def __init__(self, patterns: Patterns, gazetteer: Gazetteer) -> None:
         self._patterns, self._gazetteer = patterns, gazetteer
 
-    def __missing__(self, word: str) -> bool:
+    def __missing__(self, word: str) -> int:
         if len(self) > _REMEMBERED:
             self.clear()
-        made = self[word] = self._patterns.tries(word) or bool(self._gazetteer.phrases(word))
+        made = self[word] = 2 if self._gazetteer.phrases(word) else int(self._patterns.tries(word))
         return made
 
 
@@ -109,8 +109,9 @@ class Rules:
             lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         tokens = Tokens(text)
         shaped = shapes(text)
-        sites = list(compress(count(), map(self._sites.__getitem__, tokens.words)))
-        listed, protected = self.gazetteer.find(text, lower, tokens, sites)
+        wanted = list(map(self._sites.__getitem__, tokens.words))
+        sites = list(compress(count(), wanted))
+        listed, protected = self.gazetteer.find(text, lower, tokens, [i for i in sites if wanted[i] > 1])
         cues = self.patterns.called(lower)
         ruled = self.patterns.find(text, tokens, shaped, cues, sites)
         shield = _shield(tokens, protected) if protected else frozenset()

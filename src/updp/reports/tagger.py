@@ -150,7 +150,7 @@ def _calls(known: list[Lexeme], i: int, k: Lexeme) -> bool:
             and not known[i + 2].small
             and known[i + 2].size > 1
         )
-    if k.level < 2 or any(near.text == NAME for near in known[max(0, i - 2) : i + 3]):
+    if k.level < 2 or NAME in [near.text for near in known[max(0, i - 2) : i + 3]]:
         return False
     # "PA and lateral", "do not": only a comma makes a credential of these.
     return k.call != "credential" or not (k.white or k.small) or (i > 0 and known[i - 1].text == ",")
