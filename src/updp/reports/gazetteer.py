@@ -76,8 +76,9 @@ class Gazetteer:
             # A phrase is filed under its longest word: "the" opens many, "netherlands" belongs to few.
             self._filed: dict[str, tuple[tuple[int, str], ...]] = {}
             for phrase in entries:
-                part = max(_PART.finditer(phrase), key=lambda part: len(part.group()))
+                part = max(_PART.finditer(phrase), key=lambda part: (part.group().isalpha(), len(part.group())))
                 self._filed[part.group()] = (*self._filed.get(part.group(), ()), (part.start(), phrase))
+            self.numbers = any(part.isdigit() for part in self._filed)
         except (tomllib.TOMLDecodeError, KeyError) as error:
             raise LayerMissing("the gazetteer table is damaged; reinstall updp") from error
 

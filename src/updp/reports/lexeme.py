@@ -57,6 +57,7 @@ class Lexeme:
         "text",
         "title",
         "upper",
+        "wanted",
         "white",
     )
 
@@ -79,6 +80,7 @@ class Lexeme:
     heading: bool
     initials: bool  # it may stand for a person named elsewhere
     level: int  # how suspicious by itself: 0, SLIP, 1 (a capital that may open a sentence) or 2
+    wanted: int  # what rules look for where it stands
     call: str  # how it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""
     features: (
         tuple[
@@ -138,9 +140,12 @@ class _Remembered(dict[str, Lexeme]):
 
 
 class Lexemes:
-    """All lists at once. ``allow`` are terms of the policy's own that must stay."""
+    """All lists at once. ``allow`` are terms of the policy's own that must stay; ``wanted`` says what rules look for
+    where a word in small letters stands.
+    """
 
-    def __init__(self, allow: Iterable[str] = ()) -> None:
+    def __init__(self, allow: Iterable[str] = (), wanted: Callable[[str], int] = lambda word: 0) -> None:
+        self._wanted = wanted
         self.names, self.vocabulary, self.places = names(), vocabulary(), places()
         self.place_words = frozenset(w for p in self.places for w in p.replace("-", " ").split() if len(w) > 3)
         groups = whitelist()
@@ -203,6 +208,7 @@ class Lexemes:
         lexeme.text = word
         lower = word.lower()
         lexeme.stem = stem = lower.removesuffix("'s")
+        lexeme.wanted = self._wanted(lower)
         lexeme.size = size = len(word)
         lexeme.alpha = True
         lexeme.features = None
@@ -249,14 +255,16 @@ class Lexemes:
 
     def _sign(self, word: str) -> Lexeme:
         """What is known of a number or a sign."""
-        if word.isdigit() and word.isascii() and 1 < len(word) < 40:
-            # There are too many numbers to remember each, and nothing is known of one but its length.
-            word = "0" * len(word)
-            if word in self._known:
-                return self._known[word]
+        if word.isdigit() and word.isascii() and 1 < len(word) < 40 and word.strip("0"):
+            # There are too many long numbers to remember each, and nothing is known of one but its length.
+            lexeme = self._known["0" * len(word)]
+            if len(word) < 5:
+                self._known[word] = lexeme
+            return lexeme
         lexeme = self._known[word] = Lexeme()
         lexeme.text = word
         lexeme.stem = word.lower().removesuffix("'s")
+        lexeme.wanted = self._wanted(word)
         lexeme.size = len(word)
         lexeme.features = None
         lexeme.small, lexeme.upper = word.islower(), word.isupper()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, compress, count
+from itertools import chain
 
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.lexeme import Lexeme, Lexemes
@@ -19,7 +19,6 @@ from updp.reports.patterns import INSTITUTION, Patterns, shapes
 from updp.reports.tagger import NAME
 from updp.reports.words import Span, Tokens, collapse
 
-_REMEMBERED = 200_000
 _LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
@@ -79,19 +78,6 @@ class Reading:
     small: bool  # nothing is written with capitals
 
 
-class _Sites(dict[str, int]):
-    """Word to what is looked for there: 0 nothing, as at most words, 1 patterns, 2 phrases and perhaps patterns."""
-
-    def __init__(self, patterns: Patterns, gazetteer: Gazetteer) -> None:
-        self._patterns, self._gazetteer = patterns, gazetteer
-
-    def __missing__(self, word: str) -> int:
-        if len(self) > _REMEMBERED:
-            self.clear()
-        made = self[word] = 2 if self._gazetteer.phrases(word) else int(self._patterns.tries(word))
-        return made
-
-
 class Rules:
     """Patterns, lists and rules for names, loaded once."""
 
@@ -99,8 +85,15 @@ class Rules:
         allow = tuple(extra_allow)
         self.patterns = Patterns()
         self.gazetteer = Gazetteer(extra_block, allow)
-        self._sites = _Sites(self.patterns, self.gazetteer)
-        self.lexemes = Lexemes(allow)
+        self.lexemes = Lexemes(allow, self._wanted)
+
+    def _wanted(self, word: str) -> int:
+        """What is looked for where a word stands: 0 nothing, as at most words; 1 patterns; 2 phrases and perhaps
+        patterns. Of a number only its length counts.
+        """
+        if self.gazetteer.numbers if word.isdigit() else self.gazetteer.phrases(word):
+            return 2
+        return int(self.patterns.tries(word))
 
     def read(self, text: str) -> Reading:
         """Everything rules find in ``text``, and what is left to read."""
@@ -109,18 +102,17 @@ class Rules:
             lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
         tokens = Tokens(text)
         shaped = shapes(text)
-        wanted = list(map(self._sites.__getitem__, tokens.words))
-        sites = list(compress(count(), wanted))
-        listed, protected = self.gazetteer.find(text, lower, tokens, [i for i in sites if wanted[i] > 1])
+        known = self.lexemes.of(tokens.words)
+        sites = [i for i, k in enumerate(known) if k.wanted]
+        listed, protected = self.gazetteer.find(text, lower, tokens, [i for i in sites if known[i].wanted > 1])
         cues = self.patterns.called(lower)
         ruled = self.patterns.find(text, tokens, shaped, cues, sites)
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
             ruled += self._institutions(shaped[0], text, cues[INSTITUTION])
         ruled += listed
-        if ruled:
-            collapse(tokens, ruled)
-        known = self.lexemes.of(tokens.words)
+        for first, last, words in collapse(tokens, ruled) if ruled else ():
+            known[first:last] = self.lexemes.of(words)
         ranges = self._named(text, tokens, known, shield)
         named = [found for _, _, found in ranges]
         if ranges:

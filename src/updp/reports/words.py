@@ -62,8 +62,10 @@ _STAND_IN = {
 }
 
 
-def collapse(tokens: Tokens, found: Sequence[Span]) -> None:
-    """Make a single stand-in word of every span a pattern is sure of."""
+def collapse(tokens: Tokens, found: Sequence[Span]) -> list[tuple[int, int, list[str]]]:
+    """Make a single stand-in word of every span a pattern is sure of. Says from where to where words were put in the
+    place of others, one after the other.
+    """
     sure = [(f.start, -f.end, i) for i, f in enumerate(found) if f.score >= 0.8 and f.category != "location"]
     spans: list[tuple[int, int, str]] = []
     reach = 0
@@ -72,6 +74,7 @@ def collapse(tokens: Tokens, found: Sequence[Span]) -> None:
             reach = -end
             spans.append((start, reach, _STAND_IN.get(found[i].category, "<id>")))
     words, starts, ends = tokens.words, tokens.starts, tokens.ends
+    changes: list[tuple[int, int, list[str]]] = []
     for start, end, mark in reversed(spans):  # from behind, so that places before stay as they are
         first, last = bisect_right(ends, start), bisect_left(starts, end)
         if first >= last:
@@ -86,3 +89,5 @@ def collapse(tokens: Tokens, found: Sequence[Span]) -> None:
             begin.append(end)
             stop.append(ends[last - 1])
         words[first:last], starts[first:last], ends[first:last] = made, begin, stop
+        changes.append((first, last, made))
+    return changes
