@@ -83,13 +83,12 @@ class Gazetteer:
             raise LayerMissing("the gazetteer table is damaged; reinstall updp") from error
 
     def phrases(self, word: str) -> Sequence[tuple[int, str]]:
-        """The phrases a word may stand in, each with how far behind the phrase's beginning the word begins."""
-        lower = word.lower()
+        """The phrases a word in small letters may stand in, each with how far behind its beginning the word begins."""
         if word.isalnum():
-            return self._filed.get(lower, ())
+            return self._filed.get(word, ())
         return [
             (offset - part.start(), phrase)
-            for part in _PART.finditer(lower)
+            for part in _PART.finditer(word)
             for offset, phrase in self._filed.get(part.group(), ())
         ]
 
@@ -102,7 +101,7 @@ class Gazetteer:
         found: list[Span] = []
         protected: list[tuple[int, int]] = []
         for i in sites:
-            for offset, phrase in self.phrases(tokens.words[i]):
+            for offset, phrase in self.phrases(tokens.words[i].lower()):
                 start = tokens.starts[i] - offset
                 if start < 0 or not lower.startswith(phrase, start):
                     continue

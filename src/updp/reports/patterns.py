@@ -140,8 +140,8 @@ class Patterns:
             made = Announcer(row["category"], row["score"], row["digits"])
             self._announcers.update((" ".join(w.split()), made) for w in row["words"])
             self._numbered.update((w, made) for w in row["numbered"])
-        announcing = {re.split(r"[ /'-]", w)[-1] for w in (*self._announcers, *self._numbered)}
-        self._leading = self._fillers | announcing | {"\n"}
+        self._announcing = {re.split(r"[ /'-]", w)[-1] for w in (*self._announcers, *self._numbered)}
+        self._leading = self._fillers | self._announcing | {"\n"}
         self.institution = re.compile(table["institution"]["name"])
         for phrase in table["institution"]["words"]:
             self.cues.setdefault(phrase, []).append(INSTITUTION)
@@ -159,8 +159,8 @@ class Patterns:
         return out
 
     def tries(self, word: str) -> bool:
-        """Whether anything is tried where a word stands."""
-        return "0" <= word[0] <= "9" or word.lower() in self._words
+        """Whether anything is tried where a word in small letters stands."""
+        return word in self._words or "0" <= word[0] <= "9"
 
     def find(
         self,
@@ -369,6 +369,8 @@ class Patterns:
         out.append(Span(match.start(), match.start() + len(value), found.category, found.score, f"number after {why}"))
 
     def _lookup(self, words: list[str], j: int, word: str, numbered: bool) -> tuple[Announcer | None, str]:
+        if word not in self._announcing:
+            return None, word
         if j:
             phrase = f"{words[j - 1].lower()} {word}"
             found = self._announcers.get(phrase)
