@@ -92,13 +92,13 @@ def test_a_phrase_is_found_wherever_it_stands_whole(words: list[str], gaps: list
     lower, tokens = text.lower(), Tokens(text)
     found, protected = GAZETTEER.find(text, lower, tokens, range(len(tokens)))
     naive = {
-        (at, at + len(phrase))
-        for phrase in GAZETTEER._entries
+        (at, end)
         for at in range(len(lower))
-        if lower.startswith(phrase, at)
-        and not lower[at + len(phrase) : at + len(phrase) + 1].isalnum()
+        for end in range(at + 1, len(lower) + 1)
+        if (entry := GAZETTEER._entries.get(lower[at:end]))
+        and not lower[end : end + 1].isalnum()
         and not (at and lower[at - 1].isalnum())
-        and (text[at].isupper() or text == lower or not GAZETTEER._entries[phrase].capital)
+        and (text[at].isupper() or text == lower or not entry.capital)
     }
     assert {(f.start, f.end) for f in found} | set(protected) == naive
 

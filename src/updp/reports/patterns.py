@@ -673,7 +673,8 @@ def _address(match: re.Match[str], text: str) -> bool:
 
 
 def _initials(match: re.Match[str], text: str) -> bool:
-    return (match["v"] or match["v2"]).lower() not in vocabulary()
+    letters = next(filter(None, match.groups())).lower()
+    return vocabulary().get(letters, "0") < "2" and letters not in _white() and letters not in _NO_TYPIST
 
 
 def _surnames(match: re.Match[str], text: str) -> bool:
