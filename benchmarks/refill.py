@@ -373,6 +373,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--names", type=Path, help="further names, 'given surname' a line, in no list of the product")
     parser.add_argument("--limit", type=int, default=1000, help="real reports to refill")
+    parser.add_argument("--fillings", type=int, default=1, help="times each of them is refilled, each time anew")
     parser.add_argument("--rounds", type=int, default=25, help="times each held-out carrier is filled")
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
@@ -385,7 +386,8 @@ def main() -> None:
         blocks[line[0]].append(line[2:])
     rows = list(reports(args.reports))
     rng.shuffle(rows)
-    write(args.out / "radiology.jsonl", [refill(row, blocks, value, rng) for row in rows[: args.limit]])
+    refilled = [refill(row, blocks, value, rng) for _ in range(args.fillings) for row in rows[: args.limit]]
+    write(args.out / "radiology.jsonl", refilled)
     plain = [{k: re.sub(r"x-XXXX", "x-ray", v) for k, v in row.items()} for row in rows[args.limit : 2 * args.limit]]
     write(
         args.out / "untouched.jsonl",
