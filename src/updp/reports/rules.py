@@ -56,6 +56,8 @@ _DOTTED_CREDENTIALS = frozenset(
 )
 #: Letters with dots that are no initials.
 _NO_INITIALS = word_class("no_typist")
+#: A name that signs off stands this near to the end.
+_SIGN_OFF = 60
 _NO_SPACE = re.compile(r"\S+")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
@@ -114,6 +116,8 @@ class Rules:
         for first, last, words in collapse(tokens, ruled) if ruled else ():
             known[first:last] = self.lexemes.of(words)
         ranges = self._named(text, tokens, known, shield)
+        if text.rfind("--", -_SIGN_OFF) >= 0:
+            ranges += self._signed_off(tokens, known)
         named = [found for _, _, found in ranges]
         if ranges:
             self._fold(tokens, known, ranges)
@@ -178,7 +182,7 @@ class Rules:
                     k.stem in ("dr", "mr", "ms") and not self._title_here(tokens, known, i)
                 ):
                     continue
-                end = self._run(tokens, known, j, 4)
+                end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
                 if end > j:
                     out.append((j, end, found(tokens, known, j, end, 0.97, f"title {k.stem}")))
             elif call == "initial":
@@ -273,7 +277,7 @@ class Rules:
         j = i + 1
         while j < n and (known[j].title or words[j] == "."):
             j += 1
-        end = self._run(tokens, known, j, 5, comma=j == i + 1)
+        end = max(self._run(tokens, known, j, 5, comma=j == i + 1), self._value(tokens, known, j))
         if end <= j or _all_words(known[j:end]):
             return
         made = found(tokens, known, j, end, 0.95, f"field {known[i - 1].stem}")
@@ -379,6 +383,40 @@ class Rules:
                 break
         return end
 
+    def _value(self, tokens: Tokens, known: list[Lexeme], at: int, sentence: bool = False) -> int:
+        """Where the short value that begins at ``at`` ends if it is a name from end to end, else ``at``.
+
+        What a field or a title announces and a sign closes is taken whole, so that a name which is a word, or is
+        written small, stays with its other half ("Signed by: e. bottoms, md"). In a ``sentence`` every word must be
+        able to be a name.
+        """
+        j, n, count, sure, comma = at, len(known), 0, False, False
+        while j < n:
+            k = known[j]
+            if k.alpha:
+                if k.credential and count:
+                    break
+                if k.never or k.title or (k.white and k.strength < "2"):
+                    return at
+                initial = k.size == 1
+                if sentence and not (initial or k.strength >= "2" or k.rank == "0" or k.stem in _PARTICLES):
+                    return at
+                count += 1
+                sure = sure or initial or k.unknown() or (k.strength >= "2" and k.rank < "3")
+            elif k.text == ",":
+                follows = known[j + 1] if j + 1 < n else None
+                if sentence or comma or count != 1 or follows is None or not follows.alpha or follows.credential:
+                    break
+                comma = True
+            elif k.text == "." and known[j - 1].size > 1:
+                break
+            elif k.text not in "-'.":
+                break
+            j += 1
+        if sentence and (j == n or known[j].text not in ",(\n"):
+            return at
+        return j if sure and (2 <= count <= 4 or (sentence and count == 1)) else at
+
     def _run_back(self, tokens: Tokens, known: list[Lexeme], at: int, most: int) -> int:
         """Where the name that ends at ``at`` begins (``at + 1`` if there is none)."""
         words = tokens.words
@@ -408,6 +446,15 @@ class Rules:
             start = at
             at -= 1
         return start
+
+    def _signed_off(self, tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int, Span]]:
+        """The name behind two dashes that ends a report."""
+        words, n = tokens.words, len(tokens.words)
+        at = next((i for i in range(n - 1, 0, -1) if words[i] == words[i - 1] == "-"), n) + 1
+        end = self._value(tokens, known, at)
+        if end == at or any(word not in "\n." for word in words[end:]):
+            return []
+        return [(at, end, found(tokens, known, at, end, 0.85, "signs off"))]
 
     # -- institutions --------------------------------------------------------------------------------------------------
 
