@@ -408,9 +408,7 @@ class Rules:
                 if sentence or comma or count != 1 or follows is None or not follows.alpha or follows.credential:
                     break
                 comma = True
-            elif k.text == "." and known[j - 1].size > 1:
-                break
-            elif k.text not in "-'.":
+            elif k.text not in "-'." or (k.text == "." and known[j - 1].size > 1):  # only an initial has a dot
                 break
             j += 1
         if sentence and (j == n or known[j].text not in ",(\n"):
