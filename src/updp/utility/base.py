@@ -51,7 +51,9 @@ class Effort:
     epochs: int  # of a judge
     compared: int  # most films compared pixel by pixel
     groups: int  # of patients left out in turn
-    steps: int  # of a captioner
+    steps: int  # of a captioner, at least
+    passes: int  # of a captioner over its films, as far as ``most_steps`` allows
+    most_steps: int
     shares: tuple[float, ...]  # of the local films, smallest first
     seeds: int  # captioners a regime
     generated: int  # most reports written a captioner
@@ -68,6 +70,8 @@ _FULL: dict[str, Any] = {
     "compared": 600,
     "groups": 20,
     "steps": 200,
+    "passes": 10,
+    "most_steps": 600,
     "shares": (0.05, 0.25, 1.0),
     "seeds": 2,
     "generated": 250,
@@ -78,6 +82,8 @@ _QUICK: dict[str, Any] = {
     "compared": 150,
     "groups": 10,
     "steps": 90,
+    "passes": 0,
+    "most_steps": 90,
     "shares": (0.25,),
     "seeds": 1,
     "generated": 100,

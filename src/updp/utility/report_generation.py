@@ -98,7 +98,7 @@ class ReportGeneration:
     name = "report generation"
     question = QUESTION
 
-    def __init__(self, beams: int = 1, java: bool = True) -> None:
+    def __init__(self, beams: int = 3, java: bool = True) -> None:  # three, as R2Gen writes
         self.beams, self.java = beams, java
 
     def run(
@@ -152,6 +152,11 @@ def captioners(
     place = {int(row): i for i, row in enumerate(rows)}
     config = CaptionerConfig(effort.steps)
 
+    def enough(films: int) -> CaptionerConfig:
+        """A captioner that stops early writes short reports, the more so the more films it has to learn from."""
+        passes = -(-effort.passes * films // config.batch)
+        return replace(config, steps=max(effort.steps, min(passes, effort.most_steps)))
+
     def at(of: NDArray[Any]) -> list[int]:
         return [place[int(row)] for row in of]
 
@@ -159,7 +164,8 @@ def captioners(
         reports = [p.reports for p in pairs]
         vocabulary = Vocabulary(pack.vlm.tokenizer, [r for part in reports for r in part])
         learned = [maps[p.side][at(p.rows)] for p in pairs]
-        captioner = train_captioner(learned, reports, vocabulary, config, seed, cache)
+        films = sum(len(p.rows) for p in pairs)
+        captioner = train_captioner(learned, reports, vocabulary, enough(films), seed, cache)
         return captioner.write(maps["real"][at(scored)], beams)
 
     return write
