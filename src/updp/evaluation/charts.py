@@ -23,6 +23,10 @@ SERIES = (
     ("#a8323e", "square"),
     ("#117a8b", "diamond"),
     ("#7a5c00", "triangle"),
+    ("#b5179e", "circle"),
+    ("#2f6fde", "square"),
+    ("#1f2933", "diamond"),
+    ("#4d7c0f", "triangle"),
 )
 
 
@@ -88,9 +92,8 @@ def plane(points: Sequence[Point], max_linkage: float, min_utility: float, *, ac
         _text(frame.x(0.485), frame.y(frame.y1) + 15, "allowed by the policy", colour="#14613a", size=12),
         _line(frame, [(0.5, frame.y0), (0.5, frame.y1)], SOFT, dash=True),
     ]
-    names = list(dict.fromkeys(p.series for p in points))
-    for number, name in enumerate(names):
-        colour, marker = SERIES[number % len(SERIES)]
+    looks = {name: SERIES[i % len(SERIES)] for i, name in enumerate(dict.fromkeys(p.series for p in points))}
+    for name, (colour, marker) in looks.items():
         mine = [p for p in points if p.series == name]
         swept = [p for p in mine if not p.here]
         if len(swept) > 1:
@@ -101,23 +104,29 @@ def plane(points: Sequence[Point], max_linkage: float, min_utility: float, *, ac
                 _line(frame, [(p.linkage[0], p.utility[1]), (p.linkage[0], p.utility[2])], colour, width=1.4),
                 _marker(frame.x(p.linkage[0]), frame.y(p.utility[0]), colour, marker, 8 if p.here else 5, ring=p.here),
             ]
-    for x, y, anchor, text, here in _labels(frame, points):
-        parts.append(_text(x, y, text, size=13 if here else 11.5, bold=here, anchor=anchor))
+    for x, y, anchor, p in _labels(frame, points):
+        colour = looks[p.series][0]
+        parts.append(_text(x, y, p.label, colour, size=13 if p.here else 11.5, bold=p.here, anchor=anchor))
     return _svg(frame, parts, "Privacy and utility of every method and strength that was measured")
 
 
-def _labels(frame: _Frame, points: Sequence[Point]) -> Iterable[tuple[float, float, str, str, bool]]:
-    """Labels beside their points, moved down where two would cover each other."""
-    taken: list[tuple[float, float]] = []
+def _labels(frame: _Frame, points: Sequence[Point]) -> Iterable[tuple[float, float, str, Point]]:
+    """Labels beside their points, each at the nearest height at which it covers no other."""
+    taken: list[tuple[float, float, float]] = []
     for p in sorted(points, key=lambda p: not p.here):
         x, y = frame.x(p.linkage[0]) + 10, frame.y(p.utility[0]) - 9
-        anchor = "start"
-        if x + 7 * len(p.label) > frame.width - frame.right:
+        wide, anchor = 6.5 * len(p.label), "start"
+        if x + wide > frame.width - frame.right:
             x, anchor = x - 20, "end"
-        while any(abs(y - other) < 13 and abs(x - across) < 110 for across, other in taken):
-            y += 13
-        taken.append((x, y))
-        yield x, y, anchor, p.label, p.here
+        begin = x if anchor == "start" else x - wide
+        rivals = [other for first, end, other in taken if begin < end and first < begin + wide]
+        for step in (13 * k * sign for k in range(40) for sign in (1, -1)):
+            inside = frame.top < y + step < frame.height - frame.bottom
+            if inside and all(abs(y + step - other) >= 13 for other in rivals):
+                y += step
+                break
+        taken.append((begin, begin + wide, y))
+        yield x, y, anchor, p
 
 
 def curves(
