@@ -328,7 +328,7 @@ def refill(
         if not row.get(section):
             continue
         body = []
-        for sentence in re.split(r"(?<=[.!?])\s+", row[section]):
+        for sentence in re.split(r"(?<=[.!?])(?<!Dr\.)\s+", row[section]):
             sentence = re.sub(r"x-XXXX", "x-ray", sentence)
             template = re.sub(
                 r"XXXX(?=[ -]year[ -]old)",
