@@ -402,6 +402,8 @@ class Rules:
                 if sentence and not (initial or k.strength >= "2" or k.rank == "0" or k.stem in _PARTICLES):
                     return at
                 count += 1
+                if count > 4:  # a sentence; a long line must not be read to its end from every title
+                    return at
                 sure = sure or initial or k.unknown() or (k.strength >= "2" and k.rank < "3")
             elif k.text == ",":
                 follows = known[j + 1] if j + 1 < n else None
@@ -413,7 +415,7 @@ class Rules:
             j += 1
         if sentence and (j == n or known[j].text not in ",(\n"):
             return at
-        return j if sure and (2 <= count <= 4 or (sentence and count == 1)) else at
+        return j if sure and (count > 1 or sentence) else at
 
     def _run_back(self, tokens: Tokens, known: list[Lexeme], at: int, most: int) -> int:
         """Where the name that ends at ``at`` begins (``at + 1`` if there is none)."""
