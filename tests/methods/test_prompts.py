@@ -278,7 +278,7 @@ def test_whatever_goes_in_no_fault_comes_out(ids):
 def test_published_searches_improve_and_use_allowed_words_only(search):
     film = target(3)[0]
     ids, mask, _, _ = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
-    small = {"trials": 64} if search is prompt_search.greedy_coordinate else {"evaluations": 200, "draws": 50}
+    small = {"trials": 64 if search is prompt_search.greedy_coordinate else 500}
     found = search(VLM, VOCABULARY, ids, mask, film, steps=4, generator=torch.Generator().manual_seed(0), **small)
     begun = float((VLM.embed_texts(["small left effusion in the lung"])[0] * film).sum())
     assert float(found.scores[0]) > begun

@@ -174,7 +174,17 @@ def test_a_film_that_does_not_show_its_findings_is_kept_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mode": "magic"}, {"search": "luck"}, {"length": 0}, {"steps": -1}, {"sampler_steps": 0}, {"colour": 1}]
+    "wrong",
+    [
+        {"mode": "magic"},
+        {"search": "luck"},
+        {"length": 0},
+        {"steps": -1},
+        {"sampler_steps": 0},
+        {"colour": 1},
+        {"trials": 64},
+        {"search": "mma", "trials": 0},
+    ],
 )
 def test_settings_without_meaning_name_the_method(pack, wrong):
     with pytest.raises(UnknownMethod, match="updp"):

@@ -131,7 +131,7 @@ def _row(
 ) -> Row:
     """One method at one strength, from what an earlier run left where it is the same."""
     made = made_once(sample, setting, seed, out / ".cache" / "made")
-    key = hashlib.sha256(repr((sample.digest, seed, budget, pack_digest(pack), sorted(tables))).encode()).hexdigest()
+    key = hashlib.sha256(repr((made.origin, seed, budget, pack_digest(pack), sorted(tables))).encode()).hexdigest()
     path = out / "measured" / f"{setting.slug}.json"
     try:
         held = json.loads(path.read_bytes())
@@ -285,10 +285,12 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
 
 
 def _of(rows: Sequence[Row], method: str) -> list[Row]:
-    """Rows of a method; where its weights come from does not make it another."""
+    """Rows of a method; where its weights come from, or how long it searches, does not make it another."""
 
     def plain(setting: Setting) -> str:
-        kept = tuple((name, value) for name, value in setting.options if name not in ("pack", "weights"))
+        kept = tuple(
+            (name, value) for name, value in setting.options if name not in ("pack", "weights", "steps", "trials")
+        )
         return Setting(setting.name, kept).method
 
     return [row for row in rows if plain(row.setting) == method]

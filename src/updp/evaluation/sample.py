@@ -68,6 +68,7 @@ class Made:
     films: NDArray[np.uint8]  # one a row of the sample; black where the method kept the film back
     kept: NDArray[np.bool_]
     seconds: float  # a film, by the clock
+    origin: str = ""  # digest of what it came from: the sample, the seed, the weights
 
     @property
     def kept_back(self) -> int:
@@ -241,26 +242,37 @@ def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], 
                 kept[i] = True
         if say:
             say(rows.stop, len(sample))
-    return Made(out, kept, (time.perf_counter() - start) / len(sample))
+    return Made(out, kept, (time.perf_counter() - start) / len(sample), origin(sample, setting, seed))
+
+
+def origin(sample: Sample, setting: Setting, seed: int) -> str:
+    """A digest of all that decides what a method makes of a sample: weights that learned on are another method."""
+    from updp.models import load_pack
+
+    method = make_method(setting.name, dict(setting.options))
+    named = [getattr(method, name, None) for name in ("pack_name", "weights")]
+    packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in named if name]
+    whole = [sample.digest, str(seed), setting.label, *(hashlib.sha256(pack).hexdigest() for pack in packs)]
+    return hashlib.sha256("\0".join(whole).encode()).hexdigest()
 
 
 def made_once(
     sample: Sample, setting: Setting, seed: int, folder: Path, say: Callable[[int, int], None] | None = None
 ) -> Made:
-    """``make``, or what an earlier call with the same sample left in ``folder``."""
+    """``make``, or what an earlier call with the same sample and weights left in ``folder``."""
     private(folder)
     path = folder / f"{setting.slug}.npz"
     try:
         with np.load(path, allow_pickle=False) as held:
-            if str(held["digest"]) == f"{sample.digest}/{seed}":
-                return Made(held["films"], held["kept"], float(held["seconds"]))
+            if str(held["origin"]) == origin(sample, setting, seed):
+                return Made(held["films"], held["kept"], float(held["seconds"]), str(held["origin"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         pass
     done = make(sample, setting, seed, say)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        digest = f"{sample.digest}/{seed}"
-        np.savez_compressed(out, films=done.films, kept=done.kept, seconds=done.seconds, digest=np.array(digest))
+        came = np.array(done.origin)
+        np.savez_compressed(out, films=done.films, kept=done.kept, seconds=done.seconds, origin=came)
     os.replace(temporary, path)
     return done
 

@@ -16,6 +16,9 @@ from torch.nn import functional
 from updp.methods.prompts import Frame, Prompts
 from updp.methods.vocabulary import Vocabulary
 
+#: Prompts scored at a time: more fall out of a core's cache and take half as long again.
+_CHUNK = 64
+
 
 def greedy_coordinate(
     vlm: Any,
@@ -62,13 +65,14 @@ def tensor_train(
     candidates: int = 64,
     carried: int = 8,
     rank: int = 10,
-    evaluations: int = 1000,
-    draws: int = 100,
+    trials: int = 1000,
+    rounds: int = 10,
     elite: int = 10,
     rate: float = 0.05,
     patience: int = 30,
 ) -> Prompts:
-    """One study's prompt by tensor-train search; ``steps`` outer iterations, each of ``evaluations`` scored prompts."""
+    """One study's prompt by tensor-train search; ``steps`` outer iterations, each of ``trials`` scored prompts."""
+    draws = max(1, trials // rounds)
     length = int(mask.sum())
     best = ids[0, :length].clone()
     best_score = float(_scores(vlm, vocabulary, best[None], film)[0])
@@ -84,7 +88,7 @@ def tensor_train(
             model.inherit(before, carried)
         optimiser = torch.optim.Adam(model.parameters(), lr=rate)
         changed = False
-        for _ in range(max(1, evaluations // draws)):
+        for _ in range(rounds):
             chosen = model.sample(draws, generator)
             tried = pool.gather(1, chosen.T).T
             scores = _scores(vlm, vocabulary, tried, film)
@@ -191,8 +195,13 @@ def _one_hot_gradient(vlm: Any, vocabulary: Vocabulary, ids: Tensor, film: Tenso
 
 @torch.no_grad()
 def _scores(vlm: Any, vocabulary: Vocabulary, ids: Tensor, film: Tensor) -> Tensor:
-    frame = Frame(vlm, vocabulary, torch.ones_like(ids, dtype=torch.bool))
-    return (frame.embed(vlm.token_table.detach()[ids]) * film).sum(1)
+    table = vlm.token_table.detach()
+    out = []
+    for first in range(0, len(ids), _CHUNK):
+        some = ids[first : first + _CHUNK]
+        frame = Frame(vlm, vocabulary, torch.ones_like(some, dtype=torch.bool))
+        out.append((frame.embed(table[some]) * film).sum(1))
+    return torch.cat(out)
 
 
 def _one(vlm: Any, ids: Tensor, score: float, trace: list[float]) -> Prompts:

@@ -73,6 +73,7 @@ class UPDP:
         length: int = 40,
         free: int | None = 8,
         steps: int = 20,
+        trials: int | None = None,
         rate: float = 0.05,
         top_k: int = 10,
         bonus: float = 0.08,
@@ -97,7 +98,9 @@ class UPDP:
         if mode == "ldp" and image_to_image:
             raise ValueError("mode ldp cannot be combined with image_to_image: the film would leave by another door")
         self.pack_name, self.mode, self.search, self.init = pack, mode, search, init
-        self.length, self.steps, self.rate = length, steps, rate
+        if trials is not None and (trials < 1 or search not in ("mma", "steps")):
+            raise ValueError("trials, at least 1, are the prompts a step of the searches mma and steps scores")
+        self.length, self.steps, self.trials, self.rate = length, steps, trials, rate
         # The paper's own readings and its baselines let every word move.
         self.free = free if mode == "resolved" and search in ("align", "report") and init == "report" else None
         self.top_k, self.bonus, self.temperature = top_k, bonus, temperature
@@ -277,11 +280,13 @@ class UPDP:
                 fixed=None if self.free is None else begun.fixed,
             )  # fmt: skip
         search = prompt_search.greedy_coordinate if self.search == "mma" else prompt_search.tensor_train
+        effort: dict[str, Any] = {} if self.trials is None else {"trials": self.trials}
         singles = []
         for i, rng in enumerate(rngs):
             generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+            one = slice(i, i + 1)
             singles.append(
-                search(vlm, vocabulary, ids[i : i + 1], mask[i : i + 1], targets[i], steps=steps, generator=generator)
+                search(vlm, vocabulary, ids[one], mask[one], targets[i], steps=steps, generator=generator, **effort)
             )
         width = ids.shape[1]
         pad = torch.nn.functional.pad
