@@ -8,9 +8,10 @@ import pytest
 from tests.conftest import Hospital, sweep
 from tests.evaluation.probes import Budget, Fixed, PixelLinkage, figure
 from updp.evaluation import tune as module
-from updp.evaluation.sample import NoSample, Setting, choose, exhibit_of, make, settings, take_sample
+from updp.evaluation.sample import NoSample, Setting, choose, exhibit_of, made_once, make, origin, settings, take_sample
 from updp.evaluation.tune import choose_strength, hypervolume, tune
 from updp.methods import UnknownMethod
+from updp.models.pack import FORMAT
 from updp.policy import Policy
 from updp.study import BENCHMARK_KEY, Study, split_of
 
@@ -163,3 +164,23 @@ def test_a_source_without_validation_patients_is_refused_in_a_sentence(tmp_path)
     hospital = Hospital(tmp_path / "export", films=2)
     with pytest.raises(NoSample, match="no frontal film of the splits"):
         take_sample(hospital.write(), 10, splits={"nobody": 1.0}, policy=SMALL, cache=tmp_path / "c")
+
+
+def test_films_are_made_once_and_again_when_the_weights_are_others(source, tmp_path):
+    sample = take_sample(source, 6, splits=module.SPLITS, policy=SMALL, cache=tmp_path / "c")
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    described = f'format = {FORMAT}\nname = "p"\n[roles]\n'
+    (pack / "pack.toml").write_text(described)
+    setting = Setting.parse(f"updp:pack={pack}", 1.0)
+    before = origin(sample, setting, 0)
+    assert before == origin(sample, setting, 0)
+    assert before != origin(sample, setting, 1)
+    (pack / "pack.toml").write_text(described + "[limits]\n")
+    assert before != origin(sample, setting, 0)
+
+    blurred = Setting.parse("blur", 0.5)
+    first = made_once(sample, blurred, 0, tmp_path / "made")
+    held = made_once(sample, blurred, 0, tmp_path / "made")
+    assert held.seconds == first.seconds  # read, not made
+    assert np.array_equal(held.films, first.films)
