@@ -44,6 +44,7 @@ class Reason(StrEnum):
     METHOD_REFUSED = "method-refused"
     FILM_NOT_FRONTAL = "film-not-frontal"
     FILM_INVERTED = "film-inverted"
+    NOTHING_TO_SHOW = "nothing-to-show"
     FILM_TOO_SIMILAR = "film-too-similar"
     FILM_COPY = "film-copy-of-training"
     FINDINGS_DISAGREE = "findings-disagree"
@@ -84,6 +85,7 @@ REPAIR: dict[Reason, str] = {
     Reason.METHOD_REFUSED: "the method's own check kept the film back",
     Reason.FILM_NOT_FRONTAL: "the method makes frontal films only",
     Reason.FILM_INVERTED: "the film is a negative (black is dense); export it with the right polarity",
+    Reason.NOTHING_TO_SHOW: "neither report nor labels say what a new film shows; bring them, or lower the strength",
     Reason.FILM_TOO_SIMILAR: "every film made was too like the patient's own; raise the strength",
     Reason.FILM_COPY: "every film made was too like a training film of the generator",
     Reason.FINDINGS_DISAGREE: "no film made shows the findings of its report",

@@ -173,6 +173,24 @@ def test_a_film_that_does_not_show_its_findings_is_kept_back(tmp_path):
     assert checker.faults(studies(1, labels=None), own, film) == [None]
 
 
+def test_a_film_nobody_describes_is_kept_back_where_the_report_is_all(pack):
+    silent = {"report": None, "labels": None}
+    batch = [studies(2)[0], studies(2)[1].but(**silent)]
+    told, untold = method(pack).deidentify(batch, 1.0, streams(2))
+    assert told.pixels is not None
+    assert (untold.pixels, untold.refused) == (None, Reason.NOTHING_TO_SHOW)
+    (led,) = method(pack).deidentify([batch[1]], 0.0, streams(1))  # its own film may say what it shows
+    assert led.pixels is not None
+    (alone,) = method(pack, check=True).deidentify([batch[1]], 1.0, streams(1))
+    assert alone.refused is Reason.NOTHING_TO_SHOW
+
+
+def test_no_finding_is_drawn_by_lot_for_a_short_report(pack):
+    batch = studies(1, report=Report({"findings": "Effusion."}))
+    written = method(pack).write(batch, films(batch), 1.0, streams(1))
+    assert written.texts == ["effusion"]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

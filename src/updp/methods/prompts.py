@@ -152,7 +152,8 @@ def start(
     choose; without, every word may move.
 
     With ``drop_blocked`` a blocked word leaves no trace; without, its embedding is projected to its nearest allowed
-    neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up.
+    neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up, unless
+    nothing will move: a finding drawn by lot must not stand in a prompt.
     """
     favoured = vocabulary.favoured.nonzero()[:, 0].tolist()
     rows, cut, kept = [], [], []
@@ -164,11 +165,14 @@ def start(
         cut.append(max(0, len(ids) - room))
         ids = ids[:room]
         kept.append(0 if free is None else len(ids))
-        wanted = length if fixed_length or init == "random" else min(max(least, len(ids) + (free or 0)), length)
+        if fixed_length or init == "random":
+            wanted = length
+        else:
+            wanted = len(ids) if free == 0 else min(max(least, len(ids) + (free or 0)), length)
         while len(ids) < wanted:
             ids.append(favoured[int(rng.integers(len(favoured)))])
         rows.append(ids)
-    width = length if fixed_length else max(map(len, rows))
+    width = length if fixed_length else max([1, *map(len, rows)])
     mask = torch.zeros(len(rows), width, dtype=torch.bool)
     out = torch.zeros(len(rows), width, dtype=torch.long)
     fixed = torch.arange(width) < torch.tensor(kept)[:, None]

@@ -335,12 +335,12 @@ class UPDP:
         import torch
 
         out: list[Deidentified | None] = [None] * len(studies)
-        waiting = list(range(len(studies)))
-        reasons: dict[int, Reason] = {}
+        waiting = [i for i, text in enumerate(written.texts) if text]
+        reasons = dict.fromkeys(set(range(len(studies))) - set(waiting), Reason.NOTHING_TO_SHOW)
         checker = self._checker if self.check else None
         with torch.no_grad():
             own = checker.identities(films) if checker else None
-            for roll in range(self.rerolls + 1):
+            for roll in range(self.rerolls + 1 if waiting else 0):
                 seeds = [int(rngs[i].integers(2**62)) for i in waiting]
                 made = self._generate([written.texts[i] for i in waiting], seeds, films[waiting], strength)
                 failed = (
