@@ -39,6 +39,8 @@ TAIL = 0.001
 #: Two channels of a grey JPEG stored as colour differ by rounding only; a tint or a drawing differs by more.
 COLOUR_SPREAD = 12
 COLOUR_SHARE = 0.001
+#: Mean grey value above which a bar is no longer one.
+_BAR = 0.03
 #: Filtered rows of a film are noise: searching them for repeats costs half the time of encoding and gains nothing.
 #: Run lengths alone (Z_RLE) make smaller files than level 6 in a third of its time; the level then hardly matters.
 PNG_LEVEL = 4
@@ -489,6 +491,19 @@ def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.floa
     top, left = (size - new_height) // 2, (size - new_width) // 2
     out[top : top + new_height, left : left + new_width] = small
     return out
+
+
+def without_bars(pixels: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """A film that was padded from ``shape`` without its bars; whole where a method has drawn over them."""
+    size, (height, width) = pixels.shape[0], shape
+    longest = max(height, width)
+    rows, columns = (max(1, round(size * side / longest)) for side in (height, width))
+    top, left = (size - rows) // 2, (size - columns) // 2
+    # Half of a bar: a blur carries the film's edge into the other half.
+    outer = [pixels[: top // 2], pixels[size - top // 2 :], pixels[:, : left // 2], pixels[:, size - left // 2 :]]
+    if any(bar.size and float(bar.mean()) > _BAR for bar in outer):
+        return pixels
+    return pixels[top : top + rows, left : left + columns]
 
 
 def grey8(pixels: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -74,7 +74,9 @@ class ReportPolicy(Section):
 class ImagePolicy(Section):
     size: int = Field(256, ge=16, le=4096, description="Side of the released square film, in pixels.")
     fit: Literal["pad", "crop", "stretch"] = Field(
-        "pad", description="How a film that is not square becomes square; pad loses no anatomy."
+        "crop",
+        description="How a film that is not square becomes square: its central square, as the models learned films; "
+        "or with black bars, which loses no edge.",
     )
     format: Literal["png", "dicom"] = Field("png", description="File format of released films.")
     max_pixels: int = Field(100_000_000, ge=1, description="Films with more pixels are kept back undecoded.")

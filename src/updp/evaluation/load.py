@@ -170,24 +170,33 @@ def _exhibit(
     counterparts = [own[row["release_id"]] for row in rows]
     ids = "\n".join(row["release_id"] for row in rows)
 
-    def pixels(reader: Source, members: list[Study]) -> Iterator[NDArray[np.uint8]]:
-        for study in members:
-            loaded = reader.load(study).pixels
-            if loaded is None or not np.isfinite(loaded).all():
-                raise NotComparable("a film cannot be read any more; release and source have to be as they were")
-            yield film.grey8(film.square(loaded, image.size, image.fit))
+    def loaded(reader: Source, study: Study) -> NDArray[np.float32]:
+        pixels = reader.load(study).pixels
+        if pixels is None or not np.isfinite(pixels).all():
+            raise NotComparable("a film cannot be read any more; release and source have to be as they were")
+        return pixels
+
+    # Networks learned central squares, and an attacker takes the bars off a padded film: they come off here too.
+    padded = image.fit == "pad"
+
+    def real_films() -> Iterator[NDArray[np.uint8]]:
+        for study in studies:
+            yield film.grey8(film.square(loaded(source, study), image.size, "crop" if padded else image.fit))
+
+    def released_films() -> Iterator[NDArray[np.uint8]]:
+        for study, origin in zip(counterparts, studies, strict=True):
+            pixels = loaded(copy, study)
+            if padded:
+                pixels = film.without_bars(pixels, loaded(source, origin).shape)
+            yield film.grey8(film.square(pixels, image.size, "crop" if padded else image.fit))
 
     texts = [_text(source, study, sections) for study in studies]
     studies = [_described(study) for study in studies]
 
     count = len(rows)
-    real = decoded(
-        cache, ("real", digest, ids, image.size, image.fit), count, image.size, lambda: pixels(source, studies)
-    )
+    real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, image.size, real_films)
     listing = file_sum(release / "checksums.sha256")
-    released = decoded(
-        cache, ("released", listing, ids, image.size), count, image.size, lambda: pixels(copy, counterparts)
-    )
+    released = decoded(cache, ("released", listing, ids, image.size, padded), count, image.size, released_films)
     return Exhibit(
         real=real,
         released=released,

@@ -113,7 +113,7 @@ def stacked(studies: list[Study], size: int) -> Tensor:
 
     from updp import film
 
-    squares = [film.square(study.pixels, size, "pad") for study in studies if study.pixels is not None]
+    squares = [film.square(study.pixels, size, "crop") for study in studies if study.pixels is not None]
     return torch.from_numpy(np.stack(squares))[:, None]
 
 

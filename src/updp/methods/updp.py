@@ -452,7 +452,7 @@ def _square(study: Study, size: int) -> NDArray[np.float32]:
     from updp import film
 
     assert study.pixels is not None
-    return film.square(study.pixels, size, "pad")
+    return film.square(study.pixels, size, "crop")
 
 
 def _coarse(film: Tensor) -> NDArray[np.float32]:
