@@ -417,6 +417,20 @@ def test_pad_keeps_the_whole_film_in_the_middle_and_crop_its_middle():
     np.testing.assert_allclose(film.square(wide, 40, "crop")[:, 1:-1], 1.0, atol=0.05)
 
 
+@pytest.mark.parametrize("shape", [(100, 160), (160, 100), (128, 128), (99, 160)])
+def test_bars_come_off_and_what_is_left_is_the_film(shape):
+    pixels = draw(*shape).astype(np.float32) / 255
+    bare = film.without_bars(film.square(pixels, 64, "pad"), shape)
+    assert bare.min() > 0
+    assert min(bare.shape) / max(bare.shape) == pytest.approx(min(shape) / max(shape), abs=0.02)
+    np.testing.assert_allclose(film.square(bare, 64, "crop"), film.square(pixels, 64, "crop"), atol=0.2)
+
+
+def test_a_film_drawn_over_its_bars_stays_whole():
+    drawn = np.full((64, 64), 0.5, np.float32)
+    assert film.without_bars(drawn, (100, 160)).shape == (64, 64)
+
+
 def test_square_is_antialiased():
     stripes = np.zeros((512, 512), dtype=np.float32)
     stripes[:, ::2] = 1

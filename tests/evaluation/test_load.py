@@ -4,13 +4,15 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import updp
-from tests.conftest import CANARIES, Hospital, draw
+from tests.conftest import CANARIES, PLAIN, Hospital, draw
 from tests.sources.exports import write_dicom
 from updp import film
 from updp.evaluation.load import NotComparable, _described, label_matrix, load_case
 from updp.keys import Key
+from updp.policy import Policy
 from updp.quarantine import Refused
 from updp.study import FINDINGS, Study
 
@@ -34,6 +36,19 @@ def test_every_released_film_stands_beside_the_one_it_came_from(made, key):
     assert all("Quibblesworth" in text for text in exhibit.real_texts)
     assert not any("Quibblesworth" in text for text in exhibit.released_texts)
     assert exhibit.labels[:, FINDINGS.index("Effusion")].all()
+
+
+@pytest.mark.parametrize("fit", ["crop", "pad", "stretch"])
+def test_films_that_are_not_square_are_compared_as_networks_learned_them(fit, tmp_path, key):
+    hospital = Hospital(tmp_path / "export", films=8)
+    for n, row in enumerate(hospital.rows):
+        Image.fromarray(draw(n, 160)[20:120] + 20).save(hospital.root / row["image"])
+    hospital.write()
+    policy = Policy.parse(f"{PLAIN}fit = '{fit}'\n")
+    made = hospital, updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1)
+    exhibit = case(made, key).exhibit
+    assert (exhibit.real[:, 0].max(1) > 0).all()  # no bar
+    assert np.abs(exhibit.real.astype(int) - exhibit.released).mean() < 8  # "keep", twice resampled at most
 
 
 def test_films_are_decoded_once_and_read_from_disk(made, key, monkeypatch):

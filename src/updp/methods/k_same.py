@@ -157,5 +157,5 @@ def _read(paths: list[Path], size: int) -> Tensor:
 
     from updp import film
 
-    squares = [film.square(np.asarray(Image.open(path).convert("L")), size, "pad") for path in paths]
+    squares = [film.square(np.asarray(Image.open(path).convert("L")), size, "crop") for path in paths]
     return torch.from_numpy(np.stack(squares))[:, None]
