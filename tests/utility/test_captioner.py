@@ -61,6 +61,20 @@ def test_a_kept_captioner_writes_the_same(learned):
     assert other.write(maps[:8]) != captioner.write(maps[:8])
 
 
+def test_a_captioner_writes_as_much_as_its_training_reports_say(tokenizer):
+    """Films that say nothing: left to itself, the likeliest report is the shorter one, always."""
+    maps = np.zeros((48, 4, 2, 2), np.float16)
+    short, long = REPORTS[0], " ".join(REPORTS[:2])
+    reports = [short] * 32 + [long] * 16
+    vocabulary = Vocabulary(tokenizer, reports)
+    captioner = train_captioner([maps], [reports], vocabulary, TINY, 0)
+    fitting = captioner.of_length([maps], [[long] * 48], 3)
+    assert fitting.ending < 0
+    assert len(fitting.write(maps[:1], 3)[0].split()) > len(captioner.write(maps[:1], 3)[0].split())
+    assert captioner.of_length([maps], [[short] * 48], 3).ending > fitting.ending
+    assert captioner.of_length([maps], [[long] * 48], 3).ending == fitting.ending
+
+
 def test_one_beam_and_a_batch_of_one_write_the_same(learned):
     captioner, _, _ = learned
     maps, _ = told(2, 6)

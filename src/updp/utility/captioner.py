@@ -24,6 +24,8 @@ from updp.utility.base import Cache, key_of
 EDITION = "captioner 1"
 #: Tokens of the decoder itself, before those of the reports.
 PAD, BEGIN, END, UNKNOWN = range(4)
+#: How the length of reports is set: films written for, and the range of log odds halved so many times.
+_LENGTH_FILMS, _MOST_ENDING, _HALVINGS = 32, 4.0, 5
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.!?] ))[a-z]")
 
 
@@ -150,8 +152,28 @@ class Decoder(nn.Module):
 class Captioner:
     """Writes reports for films, from their maps."""
 
-    def __init__(self, decoder: Decoder, vocabulary: Vocabulary) -> None:
+    def __init__(self, decoder: Decoder, vocabulary: Vocabulary, ending: float = 0.0) -> None:
         self.decoder, self.vocabulary = decoder.eval(), vocabulary
+        self.ending = ending  # added to the log probability that a report ends
+
+    def of_length(self, maps: Sequence[NDArray[Any]], reports: Sequence[Sequence[str]], beams: int = 1) -> Captioner:
+        """This captioner, writing as much as its own training reports say, on the mean.
+
+        The likeliest report is a short one, the more so the better a captioner knows that most films are normal. Left
+        to itself its length, and with it every overlap of words, would be a matter of luck.
+        """
+        most = self.decoder.config.length
+        films, wanted = [], []
+        for part, texts in zip(maps, reports, strict=True):
+            rows = np.linspace(0, len(part) - 1, min(len(part), _LENGTH_FILMS // len(maps))).astype(int)
+            films.append(part[rows])
+            wanted += [_words(self.vocabulary.decode(self.vocabulary.encode(texts[i], most))) for i in rows]
+        low, high, some = -_MOST_ENDING, _MOST_ENDING, np.concatenate(films)
+        for _ in range(_HALVINGS):
+            tried = Captioner(self.decoder, self.vocabulary, (low + high) / 2)
+            written = np.mean([_words(text) for text in tried.write(some, beams)])
+            low, high = (tried.ending, high) if written > np.mean(wanted) else (low, tried.ending)
+        return Captioner(self.decoder, self.vocabulary, (low + high) / 2)
 
     @torch.no_grad()
     def write(self, maps: NDArray[Any], beams: int = 1, batch: int = 64) -> list[str]:
@@ -175,6 +197,7 @@ class Captioner:
             logits, past = self.decoder(tokens[:, -1:], film, past)
             chances = logits[:, -1].log_softmax(-1)
             chances[:, [PAD, BEGIN, UNKNOWN]] = -torch.inf
+            chances[:, END] += self.ending
             # A finished report goes on with padding, at no cost.
             chances[done] = -torch.inf
             chances[done, PAD] = 0.0
@@ -192,6 +215,10 @@ class Captioner:
         lengths = (rows > PAD).sum(-1)
         first = (total / lengths).argmax(1)  # a mean over tokens, or the shortest report would always win
         return [rows[i, int(first[i])].tolist() for i in range(n)]
+
+
+def _words(text: str) -> int:
+    return len(text.split())
 
 
 def train_captioner(

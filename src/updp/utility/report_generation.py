@@ -166,7 +166,7 @@ def captioners(
         learned = [maps[p.side][at(p.rows)] for p in pairs]
         films = sum(len(p.rows) for p in pairs)
         captioner = train_captioner(learned, reports, vocabulary, enough(films), seed, cache)
-        return captioner.write(maps["real"][at(scored)], beams)
+        return captioner.of_length(learned, reports, beams).write(maps["real"][at(scored)], beams)
 
     return write
 
