@@ -32,7 +32,7 @@ def learned(tokenizer):
     cache = MemoryCache()
     maps, reports = told(0)
     vocabulary = Vocabulary(tokenizer, reports)
-    return train_captioner([maps], [reports], vocabulary, TINY, 0, cache), vocabulary, cache
+    return train_captioner(maps, reports, vocabulary, TINY, 0, cache), vocabulary, cache
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -48,16 +48,16 @@ def test_films_that_say_nothing_give_reports_that_fit_no_better_than_chance(toke
     maps, reports = told(0)
     blank = np.zeros_like(maps)
     vocabulary = Vocabulary(tokenizer, reports)
-    captioner = train_captioner([blank], [reports], vocabulary, TINY, 0)
+    captioner = train_captioner(blank, reports, vocabulary, TINY, 0)
     assert len(set(captioner.write(blank[:8]))) == 1
 
 
 def test_a_kept_captioner_writes_the_same(learned):
     captioner, vocabulary, cache = learned
     maps, reports = told(0)
-    kept = train_captioner([maps], [reports], vocabulary, TINY, 0, cache)
+    kept = train_captioner(maps, reports, vocabulary, TINY, 0, cache)
     assert kept.write(maps[:8]) == captioner.write(maps[:8])
-    other = train_captioner([maps], [reports], vocabulary, CaptionerConfig(1, width=32, heads=2, length=24), 0, cache)
+    other = train_captioner(maps, reports, vocabulary, CaptionerConfig(1, width=32, heads=2, length=24), 0, cache)
     assert other.write(maps[:8]) != captioner.write(maps[:8])
 
 
@@ -67,12 +67,12 @@ def test_a_captioner_writes_as_much_as_its_training_reports_say(tokenizer):
     short, long = REPORTS[0], " ".join(REPORTS[:2])
     reports = [short] * 32 + [long] * 16
     vocabulary = Vocabulary(tokenizer, reports)
-    captioner = train_captioner([maps], [reports], vocabulary, TINY, 0)
-    fitting = captioner.of_length([maps], [[long] * 48], 3)
+    captioner = train_captioner(maps, reports, vocabulary, TINY, 0)
+    fitting = captioner.of_length(maps, [long] * 48, 3)
     assert fitting.ending < 0
     assert len(fitting.write(maps[:1], 3)[0].split()) > len(captioner.write(maps[:1], 3)[0].split())
-    assert captioner.of_length([maps], [[short] * 48], 3).ending > fitting.ending
-    assert captioner.of_length([maps], [[long] * 48], 3).ending == fitting.ending
+    assert captioner.of_length(maps, [short] * 48, 3).ending > fitting.ending
+    assert captioner.of_length(maps, [long] * 48, 3).ending == fitting.ending
 
 
 def test_one_beam_and_a_batch_of_one_write_the_same(learned):
@@ -92,4 +92,4 @@ def test_words_outside_the_training_reports_are_unknown(tokenizer):
 def test_no_films_is_an_error(tokenizer):
     vocabulary = Vocabulary(tokenizer, REPORTS)
     with pytest.raises(ValueError, match="needs films"):
-        train_captioner([np.zeros((0, 4, 2, 2), np.float16)], [[]], vocabulary, TINY, 0)
+        train_captioner(np.zeros((0, 4, 2, 2), np.float16), [], vocabulary, TINY, 0)

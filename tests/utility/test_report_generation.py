@@ -67,7 +67,7 @@ def test_released_pairs_carry_released_films_and_texts():
 def test_more_films_that_teach_give_a_gain_whose_interval_excludes_zero():
     shown = small.exhibit()
     train, scored = rows(shown)
-    plans = regimes(shown, train, (0.2,), 0, quick=True)
+    plans = [regimes(shown, train, (0.2,), 0, quick=True)]
     found = by_name(compare(shown, scored, train, plans, perfect(shown), EFFORT, 0, java=False))
     gain = found["gain in BLEU-1: local + de-identified, 20% of local minus local only"]
     assert gain.low > 0
@@ -84,24 +84,41 @@ def test_a_release_that_teaches_nothing_gives_no_gain():
     def local_only(pairs, scored, seed):
         return perfect(shown)([p for p in pairs if p.side == "real"] or [pairs[0]._replace(rows=[])], scored, seed)
 
-    plans = regimes(shown, train, (0.25,), 0, quick=True)
+    plans = [regimes(shown, train, (0.25,), 0, quick=True)]
     found = by_name(compare(shown, scored, train, plans, local_only, EFFORT, 0, java=False))
     assert found["gain in BLEU-1: local + de-identified, 25% of local minus local only"].covers(0)
     assert found["utility relative to real: BLEU-4, transfer de-identified"].high < 0.7
 
 
-def test_seeds_are_pooled_and_shown():
-    from dataclasses import replace
+def test_every_sharing_of_the_patients_has_another_local_hospital():
+    shown = small.exhibit()
+    people = [
+        tuple(sorted(set(shown.patients[plan.pairs[0].rows])))
+        for k in range(4)
+        for plan in regimes(shown, shown.rows("train"), (0.25,), k, quick=True)
+        if plan.name == LOCAL
+    ]
+    assert len(set(people)) == 4
 
+
+def test_sharings_are_pooled_and_each_is_shown():
     shown = small.exhibit()
     train, scored = rows(shown)
-    plans = [p for p in regimes(shown, train, (0.25,), 0, quick=True) if p.name == LOCAL]
-    several = replace(EFFORT, seeds=3)
-    found = by_name(compare(shown, scored, train, plans, perfect(shown), several, 0, java=False))
-    bleu = found["BLEU-1 (raw): local only, 25% of local"]
-    assert len(bleu.detail["each_seed"]) == 3
-    assert min(bleu.detail["each_seed"]) <= bleu.value <= max(bleu.detail["each_seed"])
-    assert bleu.n == len(set(shown.patients[scored]))
+    plans = [regimes(shown, train, (0.25,), k, quick=True) for k in range(3)]
+    found = by_name(compare(shown, scored, train, plans, perfect(shown), EFFORT, 0, java=False))
+    gain = found["gain in findings_f1: local + de-identified, 25% of local minus local only"]
+    each = gain.detail["each_sharing"]
+    assert len(set(each)) == 3
+    assert min(each) < gain.value < max(each)
+    assert gain.n == len(set(shown.patients[scored]))
+
+
+def test_a_regime_that_nobody_can_learn_leaves_its_comparison_unmeasured():
+    shown = small.exhibit()
+    train, scored = rows(shown)
+    plans = [[p for p in regimes(shown, train, (0.25,), k, quick=True) if p.name == LOCAL] for k in range(2)]
+    found = by_name(compare(shown, scored, train, plans, perfect(shown), EFFORT, 0, java=False))
+    assert found["BLEU-1 (raw): local only, 25% of local"].measured
     assert not found["utility relative to real: BLEU-1, transfer de-identified"].measured
 
 

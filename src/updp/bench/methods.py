@@ -351,11 +351,11 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     for regime, figures in known.items():
         lines.append(["published, Qwen2.5-VL-7B", regime, *(f"{value:.2f}" for value in figures)])
     out += _table(["method", "learns from", *TEXT], lines)
-    gains = [[row.setting.label, m.name, cell(m, True)] for row in rows for m in row.measurements
+    gains = [[row.setting.label, m.name, cell(m, True), _sharings(m)] for row in rows for m in row.measurements
              if m.name.startswith(("gain in", "utility relative to real:"))]  # fmt: skip
     if gains:
-        out += ["Gains and ratios over the same films and resamples:", ""]
-        out += _table(["method", "comparison", "figure, per cent"], gains)
+        out += ["Gains and ratios over the same films and resamples, and in each sharing of the patients:", ""]
+        out += _table(["method", "comparison", "figure, per cent", "each sharing"], gains)
     out += ["### Prompt searches (UPDP, Table 4)", "", "Captioners that learn from transferred films alone.", ""]
     lines = []
     for entry in given["searches"]:
@@ -363,6 +363,11 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
             lines.append([row.setting.label, *texts(row, "transfer de-identified")])
             lines.append([f"{entry['what']}, published", *(f"{value:.2f}" for value in entry["published"])])
     return [*out, *_table(["method", *TEXT], lines)]
+
+
+def _sharings(m: Measurement) -> str:
+    """What each sharing of the patients between the two hospitals alone says."""
+    return ", ".join(f"{100 * value:.1f}" for value in m.detail.get("each_sharing", ()))
 
 
 def _text(row: Row, metric: str, convention: str, regime: str) -> Measurement | None:

@@ -55,7 +55,7 @@ class Effort:
     passes: int  # of a captioner over its films, as far as ``most_steps`` allows
     most_steps: int
     shares: tuple[float, ...]  # of the local films, smallest first
-    seeds: int  # captioners a regime
+    sharings: int  # of the patients between two hospitals, each with captioners of its own
     generated: int  # most reports written a captioner
 
     @classmethod
@@ -73,7 +73,7 @@ _FULL: dict[str, Any] = {
     "passes": 10,
     "most_steps": 600,
     "shares": (0.05, 0.25, 1.0),
-    "seeds": 2,
+    "sharings": 3,
     "generated": 250,
 }
 _QUICK: dict[str, Any] = {
@@ -85,7 +85,7 @@ _QUICK: dict[str, Any] = {
     "passes": 0,
     "most_steps": 90,
     "shares": (0.25,),
-    "seeds": 1,
+    "sharings": 1,
     "generated": 100,
 }
 

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from updp.utility.base import Cache, key_of
 
-EDITION = "captioner 1"
+EDITION = "captioner 2"
 #: Tokens of the decoder itself, before those of the reports.
 PAD, BEGIN, END, UNKNOWN = range(4)
 #: How the length of reports is set: films written for, and the range of log odds halved so many times.
@@ -156,23 +156,20 @@ class Captioner:
         self.decoder, self.vocabulary = decoder.eval(), vocabulary
         self.ending = ending  # added to the log probability that a report ends
 
-    def of_length(self, maps: Sequence[NDArray[Any]], reports: Sequence[Sequence[str]], beams: int = 1) -> Captioner:
+    def of_length(self, maps: NDArray[Any], reports: Sequence[str], beams: int = 1) -> Captioner:
         """This captioner, writing as much as its own training reports say, on the mean.
 
         The likeliest report is a short one, the more so the better a captioner knows that most films are normal. Left
         to itself its length, and with it every overlap of words, would be a matter of luck.
         """
         most = self.decoder.config.length
-        films, wanted = [], []
-        for part, texts in zip(maps, reports, strict=True):
-            rows = np.linspace(0, len(part) - 1, min(len(part), _LENGTH_FILMS // len(maps))).astype(int)
-            films.append(part[rows])
-            wanted += [_words(self.vocabulary.decode(self.vocabulary.encode(texts[i], most))) for i in rows]
-        low, high, some = -_MOST_ENDING, _MOST_ENDING, np.concatenate(films)
+        rows = np.linspace(0, len(maps) - 1, min(len(maps), _LENGTH_FILMS)).astype(int)
+        wanted = np.mean([_words(self.vocabulary.decode(self.vocabulary.encode(reports[i], most))) for i in rows])
+        low, high = -_MOST_ENDING, _MOST_ENDING
         for _ in range(_HALVINGS):
             tried = Captioner(self.decoder, self.vocabulary, (low + high) / 2)
-            written = np.mean([_words(text) for text in tried.write(some, beams)])
-            low, high = (tried.ending, high) if written > np.mean(wanted) else (low, tried.ending)
+            written = np.mean([_words(text) for text in tried.write(maps[rows], beams)])
+            low, high = (tried.ending, high) if written > wanted else (low, tried.ending)
         return Captioner(self.decoder, self.vocabulary, (low + high) / 2)
 
     @torch.no_grad()
@@ -222,50 +219,46 @@ def _words(text: str) -> int:
 
 
 def train_captioner(
-    maps: Sequence[NDArray[Any]],
-    reports: Sequence[Sequence[str]],
+    maps: NDArray[Any],
+    reports: Sequence[str],
     vocabulary: Vocabulary,
     config: CaptionerConfig,
     seed: int,
     cache: Cache | None = None,
 ) -> Captioner:
-    """A captioner of these sets of films and reports together; with several sets, a batch has its share of each."""
-    if not maps or any(not len(m) for m in maps):
+    """A captioner of these films and reports, each met as often as any other."""
+    if not len(maps):
         raise ValueError("a captioner needs films with reports")
-    key = key_of(EDITION, asdict(config), seed, vocabulary.known, list(map(list, reports)), *maps)
+    key = key_of(EDITION, asdict(config), seed, vocabulary.known, list(reports), maps)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        places = int(np.prod(maps[0].shape[2:]))
-        decoder = Decoder(maps[0].shape[1], places, len(vocabulary), config)
+        places = int(np.prod(maps.shape[2:]))
+        decoder = Decoder(maps.shape[1], places, len(vocabulary), config)
         if cache is not None and (held := cache.get(key)) is not None:
             decoder.load_state_dict({name: torch.from_numpy(value) for name, value in held.items()})
             return Captioner(decoder, vocabulary)
-        encoded = [[vocabulary.encode(r, config.length) for r in part] for part in reports]
-        counts = np.bincount([t for part in encoded for text in part for t in text[1:]], minlength=len(vocabulary))
+        encoded = [vocabulary.encode(r, config.length) for r in reports]
+        counts = np.bincount([t for text in encoded for t in text[1:]], minlength=len(vocabulary))
         with torch.no_grad():
             decoder.often.copy_(torch.from_numpy(np.log((counts + 0.1) / (counts.sum() + 0.1 * len(counts)))))
         optimizer = torch.optim.AdamW(
             decoder.parameters(), lr=config.rate, weight_decay=config.decay, betas=(0.9, 0.98)
         )
         rng = np.random.default_rng(seed)
-        orders: list[list[int]] = [[] for _ in maps]
+        order: list[int] = []
         decoder.train()
         for step in range(config.steps):
             warm, done = max(1, config.steps // 10), step / config.steps
             for group in optimizer.param_groups:
                 group["lr"] = config.rate * min((step + 1) / warm, 1.0) * (1 - 0.95 * done)
-            films, texts = [], []
-            for i, part in enumerate(maps):
-                count = max(1, config.batch // len(maps))
-                while len(orders[i]) < count:
-                    orders[i] += rng.permutation(len(part)).tolist()
-                drawn, orders[i] = orders[i][:count], orders[i][count:]
-                films.append(part[drawn])
-                texts += [encoded[i][row] for row in drawn]
+            while len(order) < config.batch:
+                order += rng.permutation(len(maps)).tolist()
+            drawn, order = order[: config.batch], order[config.batch :]
+            texts = [encoded[row] for row in drawn]
             tokens = torch.full((len(texts), max(map(len, texts))), PAD)
             for row, text in zip(tokens, texts, strict=True):
                 row[: len(text)] = torch.tensor(text)
-            logits, _ = decoder(tokens[:, :-1], decoder.film(torch.from_numpy(np.concatenate(films)).float()))
+            logits, _ = decoder(tokens[:, :-1], decoder.film(torch.from_numpy(maps[drawn]).float()))
             target = tokens[:, 1:].masked_fill(tokens[:, 1:] == UNKNOWN, PAD)
             loss = functional.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD)
             optimizer.zero_grad(set_to_none=True)

@@ -3,7 +3,9 @@
 Two hospitals are made of the training patients: one is local, the other transfers its films and reports, raw or
 de-identified. A captioner learns in five regimes (local only; transferred raw; transferred de-identified; local with
 each) at several sizes of "local", and always writes for real films of patients nobody learned from. The paper prints
-one run without intervals; here every figure has one over patients, and every regime several seeds, pooled.
+one run without intervals; here every figure has one over patients. Which films a small hospital happens to hold decides
+as much as what it is given, so the patients are shared out several times, each time with a captioner of another seed:
+figures are over all of these draws, and what each one alone says stands beside.
 
 What differs from the paper: the captioner is small (`updp.utility.captioner`), films have one view, and "raw" is the
 real film with its real report, where the paper's is a film generated from the unfiltered report. `updp.utility.lora`
@@ -53,6 +55,10 @@ class Regime:
     name: str
     share: float | None  # of the local films; None where no local film is used
     pairs: tuple[Pairs, ...]
+
+    @property
+    def films(self) -> int:
+        return sum(len(p.rows) for p in self.pairs)
 
     @property
     def label(self) -> str:
@@ -134,7 +140,7 @@ class ReportGeneration:
                 write = captioners(exhibit, np.concatenate([train, scored]), pack, effort, self.beams, cache)
             except MissingRequirement as error:
                 return about([Measurement.missing(n, str(error), n=patients, seed=seed) for n in names])
-            plans = regimes(exhibit, train, effort.shares, 0, effort.quick)
+            plans = [regimes(exhibit, train, effort.shares, k, effort.quick) for k in range(effort.sharings)]
             return compare(exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick)
 
 
@@ -161,11 +167,10 @@ def captioners(
         return [place[int(row)] for row in of]
 
     def write(pairs: Sequence[Pairs], scored: NDArray[Any], seed: int) -> list[str]:
-        reports = [p.reports for p in pairs]
-        vocabulary = Vocabulary(pack.vlm.tokenizer, [r for part in reports for r in part])
-        learned = [maps[p.side][at(p.rows)] for p in pairs]
-        films = sum(len(p.rows) for p in pairs)
-        captioner = train_captioner(learned, reports, vocabulary, enough(films), seed, cache)
+        reports = [report for p in pairs for report in p.reports]
+        vocabulary = Vocabulary(pack.vlm.tokenizer, reports)
+        learned = np.concatenate([maps[p.side][at(p.rows)] for p in pairs])
+        captioner = train_captioner(learned, reports, vocabulary, enough(len(reports)), seed, cache)
         return captioner.of_length(learned, reports, beams).write(maps["real"][at(scored)], beams)
 
     return write
@@ -175,52 +180,45 @@ def compare(
     exhibit: Exhibit,
     scored: NDArray[Any],
     train: NDArray[Any],
-    plans: Sequence[Regime],
+    plans: Sequence[Sequence[Regime]],
     write: Write,
     effort: Effort,
     seed: int,
     *,
     java: bool = True,
 ) -> list[Measurement]:
-    """Every regime's reports against the real ones; ``write`` may be any captioner, the embedded one or `lora`'s."""
+    """Every regime's reports against the real ones, pooled over the sharings; ``write`` may be any captioner."""
     references = [exhibit.real_texts[i] for i in scored]
-    patients = exhibit.patients[scored]
     normaliser = R2Gen.fit(exhibit.real_texts[i] for i in train)
-    # Seeds are pooled as further rows of the same patients, so that an interval is over patients and all seeds count.
-    everyone, truth = np.tile(patients, effort.seeds), references * effort.seeds
+    # Sharings are further rows of the same patients, so that an interval is over patients and all of them count.
+    everyone, truth = np.tile(exhibit.patients[scored], len(plans)), references * len(plans)
     written: dict[str, list[str]] = {}
     out: list[Measurement] = []
-    for plan in plans:
-        films = sum(len(p.rows) for p in plan.pairs)
-        if min(len(p.rows) for p in plan.pairs) < 1 or films < LEAST_FILMS:
+    for drawn in zip(*plans, strict=True):
+        label, films = drawn[0].label, [p.films for p in drawn]
+        if min(films) < LEAST_FILMS or not all(len(pairs.rows) for p in drawn for pairs in p.pairs):
             continue
-        texts = [write(plan.pairs, scored, k) for k in range(effort.seeds)]
-        written[plan.label] = [text for one in texts for text in one]
-        detail = {"regime": plan.name, "local_share": plan.share, "training_films": films, "seeds": effort.seeds}
+        written[label] = [text for k, plan in enumerate(drawn) for text in write(plan.pairs, scored, k)]
+        detail = {
+            "regime": drawn[0].name,
+            "local_share": drawn[0].share,
+            "training_films": round(float(np.mean(films))),
+            "sharings": len(plans),
+            "distinct_reports": len(set(written[label])) / len(truth),
+        }
         options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail}
-        found = text_measures(truth, written[plan.label], everyone, normaliser=normaliser, java=java, **options)
-        f1 = findings_f1(truth, written[plan.label], everyone, seed=seed, draws=effort.draws)
-        alone = [_summary(references, one) for one in texts]
-        same = len(set(written[plan.label])) / len(written[plan.label])
+        found = text_measures(truth, written[label], everyone, normaliser=normaliser, java=java, **options)
+        f1 = findings_f1(truth, written[label], everyone, seed=seed, draws=effort.draws)
         for m in (*found, replace(f1, detail={**f1.detail, **detail})):
-            kind = m.name.removesuffix(" (raw)")
-            each = [s[kind] for s in alone] if effort.seeds > 1 and kind in alone[0] else None
-            extra = {"distinct_reports": same, **({"each_seed": each} if each else {})}
-            out.append(replace(m, name=f"{m.name}: {plan.label}", detail={**m.detail, **extra}))
-    smallest = min((p.share for p in plans if p.share is not None), default=None)
+            out.append(replace(m, name=f"{m.name}: {label}"))
+    smallest = min((p.share for p in plans[0] if p.share is not None), default=None)
     if smallest is not None:
         pair = (f"{LOCAL_RELEASED}, {smallest:.0%} of local", f"{LOCAL}, {smallest:.0%} of local")
-        gains = _against(truth, written, everyone, pair, "minus", seed, effort.draws)
+        gains = _against(truth, written, everyone, pair, "minus", len(plans), seed, effort.draws)
         out = [*gains, *out]
-    kept = _against(truth, written, everyone, (RELEASED, RAW), "relative to", seed, effort.draws)
+    kept = _against(truth, written, everyone, (RELEASED, RAW), "relative to", len(plans), seed, effort.draws)
     left_out = {"left_out": f"regime {LOCAL_RAW}, METEOR"} if effort.quick else {}
     return about([*kept, *out], **left_out)
-
-
-def _summary(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, float]:
-    """The three figures that differences are taken of, of one captioner."""
-    rows = _rows(references, hypotheses)
-    return {name: float(statistic(rows[name])) for name, statistic in _STATISTICS.items()}
 
 
 def _rows(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Floats]:
@@ -260,10 +258,11 @@ def _against(
     patients: NDArray[Any],
     pair: tuple[str, str],
     how: str,
+    sharings: int,
     seed: int,
     draws: int,
 ) -> list[Measurement]:
-    """One regime against another over the same films and resamples: a difference, or a ratio."""
+    """One regime against another over the same films and resamples: a difference, or a ratio; and by each sharing."""
     names = {kind: _named(kind, pair, how) for kind in _STATISTICS}
     chance = 0.0 if how == "minus" else None
     if absent := [label for label in pair if label not in written]:
@@ -289,7 +288,9 @@ def _against(
                 return np.subtract(first, second) if how == "minus" else np.divide(first, second)
 
         options: dict[str, Any] = {"better": "higher", "seed": seed, "draws": draws, "chance": chance}
-        out.append(measure(names[kind], compared, patients, both, detail={"regimes": list(pair)}, **options))
+        each = [float(compared(rows)) for rows in np.split(both, sharings)]
+        detail = {"regimes": list(pair), "each_sharing": each}
+        out.append(measure(names[kind], compared, patients, both, detail=detail, **options))
     return out
 
 
