@@ -166,7 +166,7 @@ def test_a_source_without_validation_patients_is_refused_in_a_sentence(tmp_path)
         take_sample(hospital.write(), 10, splits={"nobody": 1.0}, policy=SMALL, cache=tmp_path / "c")
 
 
-def test_films_are_made_once_and_again_when_the_weights_are_others(source, tmp_path):
+def test_films_are_made_once_and_again_when_weights_or_updp_are_others(source, tmp_path, monkeypatch):
     sample = take_sample(source, 6, splits=module.SPLITS, policy=SMALL, cache=tmp_path / "c")
     pack = tmp_path / "pack"
     pack.mkdir()
@@ -184,3 +184,5 @@ def test_films_are_made_once_and_again_when_the_weights_are_others(source, tmp_p
     held = made_once(sample, blurred, 0, tmp_path / "made")
     assert held.seconds == first.seconds  # read, not made
     assert np.array_equal(held.films, first.films)
+    monkeypatch.setattr("updp.__version__", "another")
+    assert made_once(sample, blurred, 0, tmp_path / "made").origin != first.origin

@@ -247,12 +247,14 @@ def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], 
 
 def origin(sample: Sample, setting: Setting, seed: int) -> str:
     """A digest of all that decides what a method makes of a sample: weights that learned on are another method."""
+    import updp
     from updp.models import load_pack
 
     method = make_method(setting.name, dict(setting.options))
     named = [getattr(method, name, None) for name in ("pack_name", "weights")]
     packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in named if name]
-    whole = [sample.digest, str(seed), setting.label, *(hashlib.sha256(pack).hexdigest() for pack in packs)]
+    digests = (hashlib.sha256(pack).hexdigest() for pack in packs)
+    whole = [updp.__version__, sample.digest, str(seed), setting.label, *digests]
     return hashlib.sha256("\0".join(whole).encode()).hexdigest()
 
 
