@@ -113,6 +113,16 @@ def test_sharings_are_pooled_and_each_is_shown():
     assert gain.n == len(set(shown.patients[scored]))
 
 
+def test_larger_sizes_may_be_in_fewer_sharings():
+    shown = small.exhibit()
+    train, scored = rows(shown)
+    plans = [regimes(shown, train, shares, k, quick=True) for k, shares in enumerate([(0.25, 1.0), (0.25,)])]
+    found = by_name(compare(shown, scored, train, plans, perfect(shown), EFFORT, 0, java=False))
+    assert found["BLEU-1 (raw): local only, 25% of local"].detail["sharings"] == 2
+    assert found["BLEU-1 (raw): local only, 100% of local"].detail["sharings"] == 1
+    assert found["gain in BLEU-4: local + de-identified, 25% of local minus local only"].measured
+
+
 def test_a_regime_that_nobody_can_learn_leaves_its_comparison_unmeasured():
     shown = small.exhibit()
     train, scored = rows(shown)

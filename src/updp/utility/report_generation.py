@@ -5,7 +5,7 @@ de-identified. A captioner learns in five regimes (local only; transferred raw; 
 each) at several sizes of "local", and always writes for real films of patients nobody learned from. The paper prints
 one run without intervals; here every figure has one over patients. Which films a small hospital happens to hold decides
 as much as what it is given, so the patients are shared out several times, each time with a captioner of another seed:
-figures are over all of these draws, and what each one alone says stands beside.
+figures are over all of these sharings, and what each one alone says stands beside.
 
 What differs from the paper: the captioner is small (`updp.utility.captioner`), films have one view, and "raw" is the
 real film with its real report, where the paper's is a film generated from the unfiltered report. `updp.utility.lora`
@@ -140,7 +140,11 @@ class ReportGeneration:
                 write = captioners(exhibit, np.concatenate([train, scored]), pack, effort, self.beams, cache)
             except MissingRequirement as error:
                 return about([Measurement.missing(n, str(error), n=patients, seed=seed) for n in names])
-            plans = [regimes(exhibit, train, effort.shares, k, effort.quick) for k in range(effort.sharings)]
+            # The smaller the local hospital, the more its figures hang on who is in it.
+            plans = [
+                regimes(exhibit, train, effort.shares if k == 0 else effort.shares[:1], k, effort.quick)
+                for k in range(effort.sharings)
+            ]
             return compare(exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick)
 
 
@@ -188,22 +192,26 @@ def compare(
     java: bool = True,
 ) -> list[Measurement]:
     """Every regime's reports against the real ones, pooled over the sharings; ``write`` may be any captioner."""
-    references = [exhibit.real_texts[i] for i in scored]
+    references, patients = [exhibit.real_texts[i] for i in scored], exhibit.patients[scored]
     normaliser = R2Gen.fit(exhibit.real_texts[i] for i in train)
-    # Sharings are further rows of the same patients, so that an interval is over patients and all of them count.
-    everyone, truth = np.tile(exhibit.patients[scored], len(plans)), references * len(plans)
+    drawn: dict[str, list[tuple[int, Regime]]] = {}
+    for k, plan in enumerate(plans):
+        for regime in plan:
+            drawn.setdefault(regime.label, []).append((k, regime))
     written: dict[str, list[str]] = {}
     out: list[Measurement] = []
-    for drawn in zip(*plans, strict=True):
-        label, films = drawn[0].label, [p.films for p in drawn]
-        if min(films) < LEAST_FILMS or not all(len(pairs.rows) for p in drawn for pairs in p.pairs):
+    for label, sharings in drawn.items():
+        films = [regime.films for _, regime in sharings]
+        if min(films) < LEAST_FILMS or not all(len(p.rows) for _, regime in sharings for p in regime.pairs):
             continue
-        written[label] = [text for k, plan in enumerate(drawn) for text in write(plan.pairs, scored, k)]
+        written[label] = [text for k, regime in sharings for text in write(regime.pairs, scored, k)]
+        # Sharings are further rows of the same patients, so that an interval is over patients and all of them count.
+        truth, everyone = references * len(sharings), np.tile(patients, len(sharings))
         detail = {
-            "regime": drawn[0].name,
-            "local_share": drawn[0].share,
+            "regime": sharings[0][1].name,
+            "local_share": sharings[0][1].share,
             "training_films": round(float(np.mean(films))),
-            "sharings": len(plans),
+            "sharings": len(sharings),
             "distinct_reports": len(set(written[label])) / len(truth),
         }
         options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail}
@@ -214,9 +222,8 @@ def compare(
     smallest = min((p.share for p in plans[0] if p.share is not None), default=None)
     if smallest is not None:
         pair = (f"{LOCAL_RELEASED}, {smallest:.0%} of local", f"{LOCAL}, {smallest:.0%} of local")
-        gains = _against(truth, written, everyone, pair, "minus", len(plans), seed, effort.draws)
-        out = [*gains, *out]
-    kept = _against(truth, written, everyone, (RELEASED, RAW), "relative to", len(plans), seed, effort.draws)
+        out = [*_against(references, written, patients, pair, "minus", seed, effort.draws), *out]
+    kept = _against(references, written, patients, (RELEASED, RAW), "relative to", seed, effort.draws)
     left_out = {"left_out": f"regime {LOCAL_RAW}, METEOR"} if effort.quick else {}
     return about([*kept, *out], **left_out)
 
@@ -258,7 +265,6 @@ def _against(
     patients: NDArray[Any],
     pair: tuple[str, str],
     how: str,
-    sharings: int,
     seed: int,
     draws: int,
 ) -> list[Measurement]:
@@ -268,7 +274,9 @@ def _against(
     if absent := [label for label in pair if label not in written]:
         why = f"too few films for the regime {', '.join(absent)}"
         return [Measurement.missing(n, why, chance=chance, seed=seed) for n in names.values()]
-    ours, theirs = (_rows(references, written[label]) for label in pair)
+    sharings = len(written[pair[0]]) // len(references)
+    ours, theirs = (_rows(list(references) * sharings, written[label]) for label in pair)
+    everyone = np.tile(patients, sharings)
     out = []
     for kind, statistic in _STATISTICS.items():
         width = 1 if ours[kind].ndim == 1 else ours[kind].shape[1]
@@ -290,7 +298,7 @@ def _against(
         options: dict[str, Any] = {"better": "higher", "seed": seed, "draws": draws, "chance": chance}
         each = [float(compared(rows)) for rows in np.split(both, sharings)]
         detail = {"regimes": list(pair), "each_sharing": each}
-        out.append(measure(names[kind], compared, patients, both, detail=detail, **options))
+        out.append(measure(names[kind], compared, everyone, both, detail=detail, **options))
     return out
 
 
