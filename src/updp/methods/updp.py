@@ -57,7 +57,7 @@ class UPDP:
         name="updp",
         summary="a new film generated from the report's findings and words optimised towards the film",
         knob="from the film leading the prompt fully (0) to the report alone (1); with image_to_image, how much noise",
-        default_strength=0.25,
+        default_strength=0.5,
         guarantee="none; mode 'ldp': local DP of 4 / temperature per prompt word, summed over the words of a study",
         paper="Utility-Preserving De-identification Pipeline, arXiv 2604.07128",
         domain="cxr",
