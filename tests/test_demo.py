@@ -65,9 +65,10 @@ def test_every_fault_is_kept_back_for_its_reason(told):
     assert result.outcome.released == len(frontal) - sum(kept.values())
 
 
-def test_receiver_finds_it_intact(told):
+def test_receiver_finds_it_as_signed_and_blocked(told):
     _, result, _, _ = told
-    assert result.verification.intact, [c for c in result.verification.checks if c.held is False]
+    assert [c.name for c in result.verification.checks if c.held is not True] == ["gate"]
+    assert result.verification.status == result.outcome.status == "blocked"
 
 
 def test_page_is_self_contained_and_plain_about_what_it_shows(told):

@@ -119,8 +119,8 @@ def run(
     outcome = updp.deidentify(
         out / "hospital", out / "run", policy=policy, key=key, workers=workers, seed=seed, progress=progress
     )
-    verification = updp.verify(outcome.folder, trusted=_public(key))
     evaluation = updp.evaluate(outcome.folder, out / "hospital", key=key, quick=True, seed=seed)
+    verification = updp.verify(evaluation.folder, trusted=_public(key))
     outcome = replace(outcome, status=evaluation.verdict.status, folder=evaluation.folder)
     strings = ledger.strings()
     in_export = len({hit.canary for hit in sweep(out / "hospital", strings)})
