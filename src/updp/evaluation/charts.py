@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 INK, SOFT, LINE, GOOD, CHANCE = "#17202a", "#51606f", "#dde3e9", "#e3f1e7", "#8e2a20"
+#: A label further from the height of its point than this is led to it by a line.
+_BESIDE = 14
 #: Colour and marker of each series in turn.
 SERIES = (
     ("#0b5394", "circle"),
@@ -106,13 +108,24 @@ def plane(points: Sequence[Point], max_linkage: float, min_utility: float, *, ac
             ]
     for x, y, anchor, p in _labels(frame, points):
         colour = looks[p.series][0]
+        where = frame.x(p.linkage[0]), frame.y(p.utility[0])
+        if abs(y - where[1]) > _BESIDE:
+            parts.append(_leader((x - 2 if anchor == "start" else x + 2, y - 4), where, colour))
         parts.append(_text(x, y, p.label, colour, size=13 if p.here else 11.5, bold=p.here, anchor=anchor))
     return _svg(frame, parts, "Privacy and utility of every method and strength that was measured")
 
 
+def _leader(label: tuple[float, float], point: tuple[float, float], colour: str) -> Markup:
+    """From a label that had to give way to the point it belongs to."""
+    return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="0.7"/>').format(
+        *label, *point, colour
+    )
+
+
 def _labels(frame: _Frame, points: Sequence[Point]) -> Iterable[tuple[float, float, str, Point]]:
-    """Labels beside their points, each at the nearest height at which it covers no other."""
-    taken: list[tuple[float, float, float]] = []
+    """Labels beside their points, each at the nearest height at which it covers no other and no point."""
+    marks = ((frame.x(p.linkage[0]), frame.y(p.utility[0])) for p in points)
+    taken = [(x - 8, x + 8, y + 4) for x, y in marks]
     for p in sorted(points, key=lambda p: not p.here):
         x, y = frame.x(p.linkage[0]) + 10, frame.y(p.utility[0]) - 9
         wide, anchor = 6.5 * len(p.label), "start"
