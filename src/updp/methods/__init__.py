@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:
     from updp.methods.base import Method, MethodInfo
@@ -46,8 +46,26 @@ def method_info(name: str) -> MethodInfo:
 def make_method(name: str, options: Mapping[str, Any] | None = None) -> Method:
     """A method by name, with the settings of a policy's ``[method] options``."""
     cls = _class(name)
+    given = dict(options or {})
+    _check_options(name, cls, given)
     try:
-        made: Method = cls(**(options or {}))
+        made: Method = cls(**given)
     except (TypeError, ValueError) as error:
         raise UnknownMethod(f"method {name!r}: {error}") from None
     return made
+
+
+def _check_options(name: str, cls: Any, given: Mapping[str, Any]) -> None:
+    """Refuse options the method has not, and values of another kind than it takes, in words about the option."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    kinds = {option: kind for option, kind in get_type_hints(cls.__init__).items() if option != "return"}
+    for option, value in given.items():
+        if option not in kinds:
+            there = f"there are: {', '.join(kinds)}" if kinds else "it has none"
+            raise UnknownMethod(f"method {name!r} has no option {option!r}; {there}")
+        try:
+            TypeAdapter(kinds[option], config=ConfigDict(strict=True)).validate_python(value)
+        except ValidationError as error:
+            wrong = error.errors()[0]["msg"]
+            raise UnknownMethod(f"method {name!r}, option {option!r}: {wrong[0].lower()}{wrong[1:]}") from None
