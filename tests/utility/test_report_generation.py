@@ -17,6 +17,7 @@ from updp.utility.report_generation import (
     RELEASED,
     ReportGeneration,
     compare,
+    hospitals,
     regimes,
 )
 
@@ -99,6 +100,16 @@ def test_every_sharing_of_the_patients_has_another_local_hospital():
         if plan.name == LOCAL
     ]
     assert len(set(people)) == 4
+
+
+def test_a_patient_kept_back_leaves_the_others_in_their_hospitals():
+    shown = small.exhibit()
+    train = shown.rows("train")
+    gone = train[shown.patients[train] != shown.patients[train[0]]]
+    for seed in range(3):
+        before, after = hospitals(shown, train, seed), hospitals(shown, gone, seed)
+        moved = set(after[0]) - set(before[0]) | set(after[1]) - set(before[1])
+        assert len(set(shown.patients[list(moved)])) <= 1  # the halves stay even
 
 
 def test_sharings_are_pooled_and_each_is_shown():

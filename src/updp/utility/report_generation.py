@@ -14,6 +14,7 @@ takes the large models.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -65,17 +66,25 @@ class Regime:
         return self.name if self.share is None else f"{self.name}, {self.share:.0%} of local"
 
 
+def drawn(patients: NDArray[Any], *purpose: object) -> list[str]:
+    """Patients in an order drawn by lot, each by a lot of its own: one kept back by a method moves nobody else."""
+
+    def lot(patient: str) -> bytes:
+        return hashlib.sha256(repr((*purpose, patient)).encode()).digest()
+
+    return sorted(map(str, np.unique(patients)), key=lot)
+
+
 def hospitals(exhibit: Exhibit, rows: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows of the local and of the transferring hospital: half of the patients each."""
-    people = np.unique(exhibit.patients[rows])
-    local = np.random.default_rng(seed).permutation(people)[: len(people) // 2]
-    ours = np.isin(exhibit.patients[rows], local)
+    people = drawn(exhibit.patients[rows], "hospital", seed)
+    ours = np.isin(exhibit.patients[rows], people[: len(people) // 2])
     return rows[ours], rows[~ours]
 
 
 def share_of(exhibit: Exhibit, rows: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
     """A share of the patients' rows; a smaller share is part of every larger one."""
-    people = np.random.default_rng(seed).permutation(np.unique(exhibit.patients[rows]))
+    people = drawn(exhibit.patients[rows], "share", seed)
     kept = people[: max(1, round(share * len(people)))]
     return rows[np.isin(exhibit.patients[rows], kept)]
 
@@ -194,13 +203,13 @@ def compare(
     """Every regime's reports against the real ones, pooled over the sharings; ``write`` may be any captioner."""
     references, patients = [exhibit.real_texts[i] for i in scored], exhibit.patients[scored]
     normaliser = R2Gen.fit(exhibit.real_texts[i] for i in train)
-    drawn: dict[str, list[tuple[int, Regime]]] = {}
+    planned: dict[str, list[tuple[int, Regime]]] = {}
     for k, plan in enumerate(plans):
         for regime in plan:
-            drawn.setdefault(regime.label, []).append((k, regime))
+            planned.setdefault(regime.label, []).append((k, regime))
     written: dict[str, list[str]] = {}
     out: list[Measurement] = []
-    for label, sharings in drawn.items():
+    for label, sharings in planned.items():
         films = [regime.films for _, regime in sharings]
         if min(films) < LEAST_FILMS or not all(len(p.rows) for _, regime in sharings for p in regime.pairs):
             continue
@@ -316,15 +325,15 @@ def _headlines(share: float) -> list[str]:
 
 
 def _some(exhibit: Exhibit, rows: NDArray[Any], most: int) -> NDArray[Any]:
-    """At most so many rows, whole patients, one film of each before the second of any."""
+    """At most so many rows, one film of each patient before the second of any."""
     if len(rows) <= most:
         return rows
-    order = np.random.default_rng(len(rows)).permutation(rows)
+    turn = {patient: i for i, patient in enumerate(drawn(exhibit.patients[rows], "some"))}
     seen: dict[str, int] = {}
-    visit = []
-    for row in order:
-        patient = str(exhibit.patients[row])
-        visit.append(seen.get(patient, 0))
-        seen[patient] = visit[-1] + 1
-    kept: NDArray[Any] = np.sort(order[np.argsort(visit, kind="stable")][:most])
+    visits = []
+    for patient in map(str, exhibit.patients[rows]):
+        seen[patient] = seen.get(patient, 0) + 1
+        visits.append((seen[patient], turn[patient]))
+    order = sorted(range(len(rows)), key=visits.__getitem__)
+    kept: NDArray[Any] = np.sort(rows[order[:most]])
     return kept
