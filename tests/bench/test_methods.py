@@ -136,3 +136,13 @@ def test_published_figures_name_their_place():
     about = {"films": 1, "patients": {"train": 1, "val": 1, "test": 1}, "size": 256, "quick": True, "seed": 0,
              "pack": {"name": "p", "sha256": "0" * 64}}  # fmt: skip
     assert "quick budget" in markdown([], about, ["identity"])
+
+
+def test_a_sharing_without_a_figure_is_shown_as_none_before_and_after_it_is_kept():
+    gain = Measurement(
+        "gain in BLEU-4: x", 0.1, 0.0, 0.2, 20, 0.0, "higher", None, 0, {"each_sharing": [0.123, float("nan"), None]}
+    )
+    row = Row(Setting.parse("updp", 0.5), (gain,), 1.0, 0, 10)
+    kept = Row(row.setting, (Measurement.from_json(json.loads(json.dumps(gain.to_json()))),), 1.0, 0, 10)
+    for one in (row, kept):
+        assert "| 12.3, –, – |" in "\n".join(module._reports([one], published()))

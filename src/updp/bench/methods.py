@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -367,7 +368,9 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
 
 def _sharings(m: Measurement) -> str:
     """What each sharing of the patients between the two hospitals alone says."""
-    return ", ".join(f"{100 * value:.1f}" for value in m.detail.get("each_sharing", ()))
+    each = m.detail.get("each_sharing", ())
+    # A ratio to nothing is no figure; a file that was read back says null.
+    return ", ".join("–" if value is None or not math.isfinite(value) else f"{100 * value:.1f}" for value in each)
 
 
 def _text(row: Row, metric: str, convention: str, regime: str) -> Measurement | None:
