@@ -130,7 +130,11 @@ def test_a_sample_is_what_a_release_would_hand_to_its_method(source, tmp_path):
     exhibit = exhibit_of(sample, made)
     np.testing.assert_array_equal(exhibit.released, exhibit.real)
     made.kept[3] = False
-    assert len(exhibit_of(sample, made)) == len(sample) - 1
+    short = exhibit_of(sample, made)
+    assert len(short) == len(sample)
+    assert np.flatnonzero(short.kept_back).tolist() == [3]
+    assert not short.released_texts[3]
+    assert len(short.paired) == len(sample) - 1
 
 
 def test_splits_are_the_public_ones(source, tmp_path):

@@ -51,11 +51,12 @@ class Attributes(Shelved):
         rng: np.random.Generator,
         cache: Cache | None = None,
     ) -> list[Measurement]:
-        exhibit = within(exhibit, budget.films)
+        originals = within(exhibit, budget.films)
+        exhibit = originals.paired
         seed = int(rng.integers(2**31))
         out: list[Measurement] = []
         with limited(budget.threads):
-            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            look = Look(originals, pack, budget, Layered(self.shelf, cache))
             for attribute, truth in (("sex", sex_codes(exhibit.sexes)), ("age", age_bins(exhibit.ages))):
                 out += self._infer(look, attribute, truth, seed)
         return out

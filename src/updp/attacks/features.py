@@ -7,6 +7,7 @@ film alike (blur, another scanner) has hidden nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +27,10 @@ Side = Literal["real", "released"]
 Floats = NDArray[np.float32]
 Sides = dict[Side, Floats]
 
-_BATCH = 32
+#: Films a network looks at in one go: few, so that its maps stay in the processor's cache.
+_BATCH = 4
+#: Blocks of EfficientNet-Lite0 whose maps utility learns on: the last at 1/16 of the size, and the last of all.
+MIDDLE, LAST = 10, 15
 #: Principal components kept of each way of looking.
 _COMPONENTS = {"identity": 288, "vlm": 96, "classifier": 96, "pixels": 96}
 #: Films the components are found on, half of each side; the metrics on top of them learn from all.
@@ -35,10 +39,10 @@ _PIXELS = 32
 
 
 def weights_digest(pack: Pack, role: str) -> str:
-    """What a role's output depends on: the hash of its weights as the pack states it."""
+    """What a role's output depends on: the hash of its weights as the pack states it, else where the pack lies."""
     entry = pack.info.get("roles", {}).get(role, {})
     stated = pack.info.get("sha256", {}).get(entry.get("file", ""), "")
-    return f"{pack.name}/{role}/{stated or sorted(map(str, entry.items()))}"
+    return f"{pack.name}/{role}/{sorted(map(str, entry.items()))}/{stated or pack.path}"
 
 
 def as_tensor(films: NDArray[np.uint8]) -> Tensor:
@@ -56,10 +60,12 @@ def finite(values: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 class Look:
-    """An exhibit as its attackers see it. Everything is computed when first asked for, and cached by content."""
+    """An exhibit as its attackers see it: films that have a counterpart. Everything is computed when first asked for,
+    and cached by content; of real films all originals are looked at, so that one look serves every release of them."""
 
-    def __init__(self, exhibit: Exhibit, pack: Pack, budget: Budget, cache: Cache) -> None:
-        self.exhibit, self.pack, self.budget, self.cache = exhibit, pack, budget, cache
+    def __init__(self, originals: Exhibit, pack: Pack, budget: Budget, cache: Cache) -> None:
+        self.originals, self.pack, self.budget, self.cache = originals, pack, budget, cache
+        self.exhibit = originals.paired
         self.memory: dict[Any, Any] = {}
 
     def films(self, side: Side) -> NDArray[np.uint8]:
@@ -68,12 +74,12 @@ class Look:
     @cached_property
     def digests(self) -> dict[Side, str]:
         """By content alone: an untouched release costs no second extraction."""
-        return {"real": key_of(self.exhibit.real), "released": key_of(self.exhibit.released)}
+        return {"real": key_of(self.originals.real), "released": key_of(self.exhibit.released)}
 
     @cached_property
     def key(self) -> str:
         """Everything a trained attacker depends on but its own settings."""
-        people = key_of(self.exhibit.patients, self.exhibit.splits)
+        people = key_of(self.exhibit.patients, self.exhibit.splits, self.originals.kept_back)
         networks = [weights_digest(self.pack, r) for r in ("identity", *self.budget.networks)]
         return key_of(self.digests["real"], self.digests["released"], people, networks)
 
@@ -87,8 +93,21 @@ class Look:
 
     def looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
         """What one network makes of the films of one side."""
-        key = key_of("looked", role, self.digests[side], weights_digest(self.pack, role))
-        return self.kept(key, lambda: extract(self.pack, role, self.films(side)))
+        found = self._looked(side, role)
+        if side == "released" or self.originals is self.exhibit:
+            return found
+        if ("looked", role) not in self.memory:
+            there = ~self.originals.kept_back
+            self.memory["looked", role] = {name: values[there] for name, values in found.items()}
+        return dict(self.memory["looked", role])
+
+    def _looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
+        films = self.originals.real if side == "real" else self.exhibit.released
+        return looked(films, self.pack, role, self.cache, self.digests[side])
+
+    def embedded_originals(self) -> Floats:
+        """Unit vectors of every original, those kept back among them."""
+        return self._looked("real", "identity")["embedded"].astype(np.float32)
 
     def embedded(self, side: Side) -> Floats:
         """Unit vectors of the frozen identity network."""
@@ -136,45 +155,86 @@ class Look:
         return found
 
 
+def looked(
+    films: NDArray[np.uint8], pack: Pack, role: str, cache: Cache | None, digest: str | None = None
+) -> dict[str, NDArray[Any]]:
+    """What one network makes of these films, from the cache if they were looked at before: by attackers and by
+    utility alike, one pass serves both."""
+    key = key_of("looked", role, digest or key_of(films), weights_digest(pack, role))
+    found = cache.get(key) if cache is not None else None
+    if found is None:
+        found = extract(pack, role, films)
+        if cache is not None:
+            cache.put(key, found)
+    return dict(found)
+
+
 def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """One pass of one network over films, in half precision where it is only looked at again."""
+    """One pass of one network over films; maps in half precision, since they are only looked at again."""
     import torch
 
+    if not len(films):
+        raise ValueError("there are no films to look at")
+    look = _eye(pack, role)
     parts: dict[str, list[NDArray[Any]]] = {}
     with torch.no_grad():
         for start in range(0, len(films), _BATCH):
-            seen = _look(pack, role, as_tensor(films[start : start + _BATCH]))
-            for name, value in seen.items():
-                half = value.half() if name != "embedded" else value.float()
-                parts.setdefault(name, []).append(finite(half.cpu().numpy(), f"{role} {name}"))
-    if not parts:
-        raise ValueError("no films to look at")
+            for name, value in look(as_tensor(films[start : start + _BATCH])).items():
+                parts.setdefault(name, []).append(finite(value.cpu().numpy(), f"{role} {name}"))
     return {name: np.concatenate(part) for name, part in parts.items()}
 
 
-def _look(pack: Pack, role: str, images: Tensor) -> dict[str, Tensor]:
+def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
+    """How films are looked at through a network of the pack, ours or another's."""
+    from torch.nn.functional import adaptive_avg_pool2d, interpolate
+
+    from updp.models.backbone import FilmEncoder, pooled, settled
+
     if role == "identity":
         from updp.attacks.siamese import START, Upper
 
-        network: Any = pack.identity
-        if not hasattr(network, "backbone"):  # a network of another kind gives its vectors and nothing else
-            vectors = network.embed(images)
-            return {"features": vectors, "embedded": vectors}
-        from torch.nn.functional import interpolate
+        if not hasattr(pack.identity, "backbone"):  # a network of another kind gives its vectors and nothing else
 
-        size = network.size
-        seen = images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
-        maps = network.backbone.maps_at(seen, (START,))[0]
+            def vectors(images: Tensor) -> dict[str, Tensor]:
+                seen = pack.identity.embed(images)
+                return {"features": seen.half(), "embedded": seen.float()}
+
+            return vectors
+        network: Any = settled(pack.identity)  # type: ignore[type-var]
         upper = Upper(network)
-        features = upper.features(maps)
-        return {"maps": maps, "features": features, "embedded": upper.embed(features)}
+
+        def identity(images: Tensor) -> dict[str, Tensor]:
+            size = network.size
+            seen = images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
+            maps = network.backbone.maps_at(seen, (START,))[0]
+            features = upper.features(maps)
+            return {"maps": maps.half(), "features": features.half(), "embedded": upper.embed(features).float()}
+
+        return identity
     if role == "vlm":
         tower = getattr(pack.vlm, "image", None)
-        return {"features": tower(images) if tower is not None else pack.vlm.embed_images(images)}
+        see = pack.vlm.embed_images if tower is None else settled(tower)
+        return lambda images: {"features": see(images).half()}
     if role == "classifier":
         classifier: Any = pack.classifier
-        inner = hasattr(classifier, "features")
-        return {"features": classifier.features(images) if inner else classifier.probabilities(images)}
+        if not isinstance(getattr(classifier, "encoder", None), FilmEncoder):
+            outside = getattr(classifier, "features", classifier.probabilities)
+            return lambda images: {"features": outside(images).half()}
+        encoder, head = settled(classifier.encoder), classifier.head
+
+        def findings(images: Tensor) -> dict[str, Tensor]:
+            size = encoder.size
+            seen = images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
+            middle, last, maps = encoder.backbone.maps_through(seen, (MIDDLE, LAST))
+            features = pooled(maps)
+            return {
+                "middle": adaptive_avg_pool2d(middle, last.shape[-2:]).half(),
+                "last": last.half(),
+                "features": features.float(),
+                "probabilities": head(features).sigmoid().float(),
+            }
+
+        return findings
     raise ValueError(f"no attacker looks through {role!r}")
 
 

@@ -69,7 +69,8 @@ class Identification(Shelved):
         rng: np.random.Generator,
         cache: Cache | None = None,
     ) -> list[Measurement]:
-        exhibit = within(exhibit, budget.films)
+        originals = within(exhibit, budget.films)
+        exhibit = originals.paired
         seed = int(rng.integers(2**31))
         people = cast(exhibit.patients, exhibit.rows(*SCORED), budget.patients, np.random.default_rng(seed))
         trials: list[tuple[str, str, str]] = [
@@ -88,7 +89,7 @@ class Identification(Shelved):
         truth = np.repeat(np.arange(len(people)), [len(films) for _, films in people])
         out: list[Measurement] = []
         with limited(budget.threads):
-            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            look = Look(originals, pack, budget, Layered(self.shelf, cache))
             for name, attacker, kind in trials:
                 try:
                     linker = _linker(look, kind)

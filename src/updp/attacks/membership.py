@@ -69,12 +69,11 @@ class Membership(Shelved):
         members = self.members
         if members is not None and members.shape != (len(exhibit),):
             raise ValueError(f"members has {members.shape} rows for {len(exhibit)} films")
-        whole = exhibit
         if members is None:
             exhibit = within(exhibit, budget.films)
         seed = int(rng.integers(2**31))
         with limited(budget.threads):
-            look = Look(exhibit if members is None else whole, pack, budget, Layered(self.shelf, cache))
+            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
             codes = training_codes(pack)
             return [*self._infer(look, codes, members, seed), *self._copies(look, codes, seed)]
 
@@ -82,7 +81,8 @@ class Membership(Shelved):
         self, look: Look, codes: NDArray[np.float32] | None, members: NDArray[np.bool_] | None, seed: int
     ) -> list[Measurement]:
         names = ["membership AUC loss threshold", "membership AUC likelihood ratio", "strongest membership"]
-        exhibit, budget = look.exhibit, look.budget
+        # What the generator says of real films, released or not: the answer serves every release of them.
+        exhibit, budget = look.originals, look.budget
         if "generator" not in look.pack.info.get("roles", {}):
             return absent(names, "the pack has no generator", question=QUESTION, chance=0.5)
         how = "given"
@@ -90,7 +90,7 @@ class Membership(Shelved):
             if codes is None:
                 reason = "the pack does not say which films its generator learned from"
                 return absent(names, reason, question=QUESTION, chance=0.5)
-            members = nearest(look.embedded("real"), codes) >= SAME_FILM
+            members = nearest(look.embedded_originals(), codes) >= SAME_FILM
             how = "real films found in the pack's list of training films"
         chosen = _sample(exhibit.patients, members, budget.members, np.random.default_rng(seed))
         for state in (True, False):
@@ -178,7 +178,7 @@ class Membership(Shelved):
 
     def _losses(self, look: Look, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """The generator's error in naming the noise put on each film, films x noise levels."""
-        films, looks = look.exhibit.real[rows], look.budget.looks
+        films, looks = look.originals.real[rows], look.budget.looks
         weights = [weights_digest(look.pack, role) for role in ("generator", "autoencoder", "vlm")]
         key = key_of("losses", films, looks, weights)
 

@@ -36,15 +36,15 @@ QUESTION = "linkage"
 _STRENGTHS = (1e-3, 1e-2, 1e-1)
 #: Cells the filter is fitted on at most.
 _CELLS = 120_000
+_BATCH = 32
 
 
 class Unrebuildable(ValueError):
     """Nothing can be rebuilt here; the message says why."""
 
 
-def latents(look: Look, side: str, rows: NDArray[np.intp]) -> Floats:
+def latents(look: Look, films: NDArray[np.uint8]) -> Floats:
     """The autoencoder's latents of these films, N×C×H×W."""
-    films = look.films(side)[rows]  # type: ignore[arg-type]
     key = key_of("latents", films, weights_digest(look.pack, "autoencoder"))
 
     def make() -> dict[str, NDArray[Any]]:
@@ -52,7 +52,8 @@ def latents(look: Look, side: str, rows: NDArray[np.intp]) -> Floats:
 
         with torch.no_grad():
             parts = [
-                look.pack.autoencoder.encode(as_tensor(films[i : i + 32])).half() for i in range(0, len(films), 32)
+                look.pack.autoencoder.encode(as_tensor(films[i : i + _BATCH])).half()
+                for i in range(0, len(films), _BATCH)
             ]
         return {"latents": finite(torch.cat(parts).numpy(), "latents")}
 
@@ -125,20 +126,32 @@ def rebuilt_films(look: Look) -> Rebuilt:
 
 def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
     """Rows of scored films, their rebuilt latents, their true ones, and the mean of the training films."""
-    exhibit, budget = look.exhibit, look.budget
+    originals, budget = look.originals, look.budget
     if budget.rebuilt <= 0:
         raise Unrebuildable("left out by the budget")
-    train, scored = exhibit.rows("train"), exhibit.rows(*SCORED)
-    people = by_patient(exhibit.patients, train)
-    if len(people) < FEWEST_PATIENTS:
-        raise Unrebuildable(too_few(len(people), "training patients"))
+    if (have := len(by_patient(look.exhibit.patients, look.exhibit.rows("train")))) < FEWEST_PATIENTS:
+        raise Unrebuildable(too_few(have, "training patients"))
+    # Films are drawn among the originals, so that latents of the real ones serve every release of them.
+    there, place = ~originals.kept_back, np.cumsum(~originals.kept_back) - 1
+    people = by_patient(originals.patients, originals.rows("train"))
     rng = np.random.default_rng(11)
     order = rng.permutation(len(people))
     # A few hundred films fill the filter; the rest would only cost time.
     train = np.sort(np.concatenate([people[i] for i in order])[: 2 * budget.rebuilt])
-    names = np.unique(exhibit.patients[train])
-    held = np.isin(exhibit.patients[train], names[rng.permutation(len(names))[: max(1, len(names) // 5)]])
-    before, after = latents(look, "released", train), latents(look, "real", train)
+    # Films of patients with several come first: only they can be compared with another film.
+    films = sorted(by_patient(originals.patients, originals.rows(*SCORED)), key=lambda own: len(own) < 2)
+    rows = np.sort(np.concatenate(films)[: budget.rebuilt])
+
+    def both(drawn: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats, Floats]:
+        kept = drawn[there[drawn]]
+        if not len(kept):
+            raise Unrebuildable("the method kept all of the films drawn back")
+        return kept, latents(look, originals.released[kept]), latents(look, originals.real[drawn])[there[drawn]]
+
+    train, before, after = both(train)
+    rows, asked, true = both(rows)
+    names = np.unique(originals.patients[train])
+    held = np.isin(originals.patients[train], names[rng.permutation(len(names))[: max(1, len(names) // 5)]])
     errors = [0.0]
     if held.any() and not held.all():
         errors = [
@@ -146,10 +159,7 @@ def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
             for s in _STRENGTHS
         ]
     best = Filter(before, after, _STRENGTHS[int(np.argmin(errors))])
-    # Films of patients with several come first: only they can be compared with another film.
-    films = sorted(by_patient(exhibit.patients, scored), key=lambda own: len(own) < 2)
-    rows = np.sort(np.concatenate(films)[: budget.rebuilt])
-    return rows, best(latents(look, "released", rows)), latents(look, "real", rows), after.mean(0)
+    return place[rows], best(asked), true, after.mean(0)
 
 
 class Reconstruction(Shelved):
@@ -166,7 +176,8 @@ class Reconstruction(Shelved):
     ) -> list[Measurement]:
         from updp.attacks.verification import Contest, scored
 
-        exhibit = within(exhibit, budget.films)
+        originals = within(exhibit, budget.films)
+        exhibit = originals.paired
         seed = int(rng.integers(2**31))
         names = ("verification AUC A4 reconstruction", "verification AUC A4 own film", "reconstruction explained")
         people = by_patient(exhibit.patients, exhibit.rows(*SCORED))
@@ -174,7 +185,7 @@ class Reconstruction(Shelved):
             reason = too_few(len(people), "patients outside the train split")
             return absent(names, reason, question=QUESTION, attacker="A4 reconstruction", needed=FEWEST_PATIENTS)
         with limited(budget.threads):
-            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            look = Look(originals, pack, budget, Layered(self.shelf, cache))
             try:
                 rebuilt = rebuilt_films(look)
             except Unrebuildable as refused:

@@ -73,7 +73,8 @@ class Retrieval(Shelved):
         rng: np.random.Generator,
         cache: Cache | None = None,
     ) -> list[Measurement]:
-        exhibit = within(exhibit, budget.films)
+        originals = within(exhibit, budget.films)
+        exhibit = originals.paired
         seed = int(rng.integers(2**31))
         draw = np.random.default_rng(seed)
         patients = exhibit.patients
@@ -89,7 +90,7 @@ class Retrieval(Shelved):
         single = np.array([int(draw.choice(films)) for films in people], np.intp)
         out: list[Measurement] = []
         with limited(budget.threads):
-            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            look = Look(originals, pack, budget, Layered(self.shelf, cache))
             for view, attacker in (("A0", "A0 frozen"), ("A2", "A2 released-real")):
                 for kind in ("other", "own"):
                     who = attacker if kind == "other" else f"{attacker}, own film"

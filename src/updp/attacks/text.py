@@ -58,8 +58,8 @@ class Text:
         from updp.release.residual import residual_spans
 
         name = "residual PHI"
-        rows = [i for i, text in enumerate(exhibit.released_texts) if text.strip()]
-        if not rows:
+        rows = np.flatnonzero(exhibit.told("released"))
+        if not len(rows):
             return absent([name], "the release has no reports", question=QUESTION)[0]
         kinds: Counter[str] = Counter()
         hit = np.zeros(len(rows))
@@ -94,14 +94,7 @@ class Text:
 
     def _reports(self, exhibit: Exhibit, budget: Budget, seed: int) -> list[Measurement]:
         """Released reports as probes, one real report of each patient as the gallery: the own one, then another."""
-        rows = np.array(
-            [
-                i
-                for i, (a, b) in enumerate(zip(exhibit.real_texts, exhibit.released_texts, strict=True))
-                if a.strip() and b.strip()
-            ],
-            np.intp,
-        )
+        rows = np.flatnonzero(exhibit.told("real", "released"))
         own_names = [f"report→patient {n.removeprefix('retrieval ')} own report" for n in _RANKS]
         other_names = [f"report→patient {n.removeprefix('retrieval ')} another report" for n in _RANKS]
         attacker = "TF-IDF similarity to real reports"

@@ -113,7 +113,8 @@ class Verification(Shelved):
         rng: np.random.Generator,
         cache: Cache | None = None,
     ) -> list[Measurement]:
-        exhibit = within(exhibit, budget.films)
+        originals = within(exhibit, budget.films)
+        exhibit = originals.paired
         seed = int(rng.integers(2**31))
         patients, rows = exhibit.patients, exhibit.rows(*SCORED)
         people = by_patient(patients, rows)
@@ -127,7 +128,7 @@ class Verification(Shelved):
                 *absent(["strongest linkage"], reason, question=QUESTION, n=len(people), chance=0.5, needed=need),
             ]
         with limited(budget.threads):
-            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            look = Look(originals, pack, budget, Layered(self.shelf, cache))
             return self._measure(look, several, seed)
 
     def _measure(self, look: Look, several: int, seed: int) -> list[Measurement]:

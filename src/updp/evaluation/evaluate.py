@@ -209,6 +209,7 @@ def judged(
         exempt=exempt,
     )
     exhibit = case.exhibit
+    rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
     facts = {name: value for name, value in case.facts.items() if name not in ("verification", "sweep")}
     facts |= {
         "updp": updp.__version__,
@@ -221,11 +222,9 @@ def judged(
             "budget": _plain_budget(budget),
             "pack": {"name": pack.name, "sha256": pack_digest(pack)},
             "manifest_sha256": case.manifest,
-            "films": {split: int((exhibit.splits == split).sum()) for split in ("train", "val", "test")},
-            "patients": {
-                split: len(set(exhibit.patients[exhibit.splits == split].tolist()))
-                for split in ("train", "val", "test")
-            },
+            "films": {split: int(own.sum()) for split, own in rows.items()},
+            "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},
+            "kept_back": int(exhibit.kept_back.sum()),  # by the method; real films that judges learned from too
             "left_out": [*left_out(budget), *(f"{name}: not asked" for name in (NOT_QUICK if quick else ()))],
             "versions": {"updp": updp.__version__, **{name: metadata.version(name) for name in ("numpy", "torch")}},
         },

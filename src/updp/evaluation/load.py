@@ -1,4 +1,4 @@
-"""From a release, its source and the key to the exhibit: every released film beside the real one it came from.
+"""From a release, its source and the key to the exhibit: every film given to the method beside what it made of it.
 
 The vault says which is which, so this runs inside the hospital only. Nothing is compared before it is certain that the
 release is whole, was signed with this key, and was made from this source; what is not is refused in one sentence.
@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,17 +69,15 @@ def load_case(
 ) -> Case:
     """Open a release beside its source; refuses whatever does not belong together."""
     facts, policy = _opened(release, key)
-    links = _links(vault or release.parent / "vault", key)
-    rows = list(manifest.read(release / "manifest.parquet"))
-    if strangers := sum(row["release_id"] not in links for row in rows):
-        raise NotComparable(f"{strangers} of {len(rows)} released films are not in the vault; is it of another run?")
+    rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
     if not rows:
         raise NotComparable("the release has no films; there is nothing to measure")
+    links = _originals(release, rows, vault or release.parent / "vault", key)
     opened, digest = _source(source, release, policy, key, layout)
-    studies = _studies(opened, rows, links)
-    if len({(row["patient"], row["split"]) for row in rows}) != len({row["patient"] for row in rows}):
+    originals = _studies(opened, rows, links, key)
+    if len({(one.patient, one.split) for one in originals}) != len({one.patient for one in originals}):
         raise NotComparable("a patient's films are in two splits; no attack can be trained and tested apart")
-    exhibit = _exhibit(release, rows, studies, opened, policy, cache, digest)
+    exhibit = _exhibit(release, originals, opened, policy, cache, digest)
     return Case(release, exhibit, policy, facts, file_sum(release / "manifest.parquet"), digest)
 
 
@@ -108,11 +106,36 @@ def _opened(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
         raise NotComparable(f"the release's {what} cannot be read by this version of updp") from None
 
 
-def _links(folder: Path, key: Key) -> dict[str, dict[str, Any]]:
+class Original(NamedTuple):
+    """A film that was given to the method: what the source says of it, and its name in the release, where it is one."""
+
+    name: str  # the release id, which it has whether it was released or not
+    study: Study
+    patient: str
+    split: str
+    released: bool
+
+
+def _originals(release: Path, rows: Mapping[str, Any], vault: Path, key: Key) -> dict[str, dict[str, Any]]:
+    """The vault's links of the films given to the method, by release id: those released, and those it kept back."""
     try:
-        return {link["release_id"]: link for link in open_vault(folder, key) if "release_id" in link}
+        links = list(open_vault(vault, key))
     except BadVault as bad:
         raise NotComparable(f"{bad}; the vault links a release to its source and stands beside it") from None
+    known = {link["release_id"]: link for link in links if link.get("release_id") in rows}
+    if strangers := len(rows) - len(known):
+        raise NotComparable(f"{strangers} of {len(rows)} released films are not in the vault; is it of another run?")
+    refs = _kept_back(vault.parent / "quarantine.jsonl")
+    return known | {key.film(link["source_film_id"]): link for link in links if link["ref"] in refs}
+
+
+def _kept_back(path: Path) -> set[str]:
+    """Films that passed every station and that the method kept back; without the run's list, none are known of."""
+    try:
+        entries = [json.loads(line) for line in path.read_bytes().splitlines()]
+        return {str(entry["ref"]) for entry in entries if entry["station"] == "image"}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | None) -> tuple[Source, str]:
@@ -138,37 +161,37 @@ def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | 
     return opened, digest
 
 
-def _studies(source: Source, rows: list[dict[str, Any]], links: dict[str, dict[str, Any]]) -> list[Study]:
-    """The source's study of every row."""
-    place = {links[row["release_id"]]["source_film_id"]: i for i, row in enumerate(rows)}
-    found: list[Study | None] = [None] * len(rows)
+def _studies(
+    source: Source, rows: Mapping[str, Any], links: Mapping[str, Mapping[str, Any]], key: Key
+) -> list[Original]:
+    """The source's study of every link, in the order of release ids: the same for every release of the source."""
+    wanted = {link["source_film_id"]: name for name, link in links.items()}
+    found: dict[str, Original] = {}
     for item in source:
-        i = place.get(item.film_id)
-        if i is not None and isinstance(item, Study):
-            if item.patient_id != links[rows[i]["release_id"]]["source_patient_id"]:
-                raise NotComparable("a film of this source belongs to another patient than the released one")
-            found[i] = item
-    if missing := sum(study is None for study in found):
+        name = wanted.get(item.film_id)
+        if name is None or not isinstance(item, Study):
+            continue
+        if item.patient_id != links[name].get("source_patient_id"):
+            raise NotComparable("a film of this source belongs to another patient than the released one")
+        row = rows.get(name)
+        split = row["split"] if row else item.split or key.split(item.patient_id)
+        found[name] = Original(name, item, links[name]["patient"], split, row is not None)
+    if missing := sum(name not in found for name in rows):
         raise NotComparable(f"{missing} of {len(rows)} released films are not in this source; it is another one")
-    return [study for study in found if study is not None]
+    return [found[name] for name in sorted(found)]
 
 
 def _exhibit(
-    release: Path,
-    rows: list[dict[str, Any]],
-    studies: list[Study],
-    source: Source,
-    policy: Policy,
-    cache: Path,
-    digest: str,
+    release: Path, originals: list[Original], source: Source, policy: Policy, cache: Path, digest: str
 ) -> Exhibit:
     from updp.sources import open_source
 
     image, sections = policy.image, policy.report.sections
     copy = open_source(release, "release", frontal_only=False, min_side=1)
     own = {item.film_id: item for item in copy if isinstance(item, Study)}
-    counterparts = [own[row["release_id"]] for row in rows]
-    ids = "\n".join(row["release_id"] for row in rows)
+    counterparts = [own[one.name] if one.released else None for one in originals]
+    studies = [one.study for one in originals]
+    count = len(originals)
 
     def loaded(reader: Source, study: Study) -> NDArray[np.float32]:
         pixels = reader.load(study).pixels
@@ -185,29 +208,32 @@ def _exhibit(
 
     def released_films() -> Iterator[NDArray[np.uint8]]:
         for study, origin in zip(counterparts, studies, strict=True):
+            if study is None:
+                yield np.zeros((image.size, image.size), np.uint8)
+                continue
             pixels = loaded(copy, study)
             if padded:
                 pixels = film.without_bars(pixels, loaded(source, origin).shape)
             yield film.grey8(film.square(pixels, image.size, "crop" if padded else image.fit))
 
     texts = [_text(source, study, sections) for study in studies]
-    studies = [_described(study) for study in studies]
-
-    count = len(rows)
+    described = [_described(study) for study in studies]
+    ids = "\n".join(one.name for one in originals)
     real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, image.size, real_films)
     listing = file_sum(release / "checksums.sha256")
     released = decoded(cache, ("released", listing, ids, image.size, padded), count, image.size, released_films)
     return Exhibit(
         real=real,
         released=released,
-        patients=np.array([row["patient"] for row in rows]),
-        splits=np.array([row["split"] for row in rows]),
-        views=np.array([study.view or "" for study in studies]),
-        labels=label_matrix(studies, texts),
-        ages=np.array([np.nan if study.age is None else study.age for study in studies], np.float32),
-        sexes=np.array([study.sex or "" for study in studies]),
+        patients=np.array([one.patient for one in originals]),
+        splits=np.array([one.split for one in originals]),
+        views=np.array([study.view or "" for study in described]),
+        labels=label_matrix(described, texts),
+        ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
+        sexes=np.array([study.sex or "" for study in described]),
         real_texts=texts,
-        released_texts=[_text(copy, study, sections) for study in counterparts],
+        released_texts=["" if study is None else _text(copy, study, sections) for study in counterparts],
+        kept_back=np.array([not one.released for one in originals]),
     )
 
 

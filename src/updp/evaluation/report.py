@@ -341,6 +341,7 @@ def _findings(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
 def sheet(exhibit: Exhibit, *, real: bool, count: int = SHOWN) -> list[dict[str, str]]:
     """Films of different patients as pictures inside the page; ``real`` puts the real one beside each released one."""
     order = np.argsort(np.isin(exhibit.splits, ("val", "test")) * -1, kind="stable")
+    order = order[~exhibit.kept_back[order]]
     shown: list[dict[str, str]] = []
     seen: set[str] = set()
     for row in order.tolist():

@@ -280,8 +280,8 @@ def made_once(
 
 
 def exhibit_of(sample: Sample, made: Made) -> Exhibit:
-    """The sample beside what a method made of it; films the method kept back are in neither."""
-    whole = Exhibit(
+    """The sample beside what a method made of it."""
+    return Exhibit(
         real=sample.real,
         released=made.films,
         patients=np.array([study.patient_id for study in sample.studies]),
@@ -291,6 +291,6 @@ def exhibit_of(sample: Sample, made: Made) -> Exhibit:
         ages=sample.ages,
         sexes=sample.sexes,
         real_texts=sample.real_texts,
-        released_texts=sample.released_texts,
+        released_texts=[text if kept else "" for text, kept in zip(sample.released_texts, made.kept, strict=True)],
+        kept_back=~made.kept,
     )
-    return whole if made.kept.all() else whole.take(made.kept)

@@ -6,8 +6,9 @@ ReLU6). Layers carry the names of the common ImageNet checkpoint, so that its we
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -46,11 +47,11 @@ class _Conv(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         k, s = self.kernel_size[0], self.stride[0]
         if s == 1:
-            return nn.functional.conv2d(x, self.weight, None, 1, k // 2, 1, self.groups)
+            return nn.functional.conv2d(x, self.weight, self.bias, 1, k // 2, 1, self.groups)
         # An even extent with stride 2 is padded one less at the start than at the end.
         total = max(k - s, 0) if x.shape[-1] % s == 0 else max(k - x.shape[-1] % s, 0)
         x = nn.functional.pad(x, (total // 2, total - total // 2, total // 2, total - total // 2))
-        return nn.functional.conv2d(x, self.weight, None, s, 0, 1, self.groups)
+        return nn.functional.conv2d(x, self.weight, self.bias, s, 0, 1, self.groups)
 
 
 class _Block(nn.Module):
@@ -103,6 +104,12 @@ class EfficientNetLite0(nn.Module):
             if i in blocks:
                 maps.append(x)
         return maps
+
+    def maps_through(self, images: Tensor, blocks: Sequence[int]) -> list[Tensor]:
+        """The maps after these blocks and, last, the features: one pass for both."""
+        maps = self.maps_at(images, (*blocks, len(self._blocks) - 1))
+        features: Tensor = nn.functional.relu6(self._bn1(self._conv_head(maps[-1])))
+        return [*maps[: len(set(blocks))], features]
 
     def begin(self, images: Tensor) -> Tensor:
         """Everything up to the first block that may learn."""
@@ -157,6 +164,36 @@ class EfficientNetLite0(nn.Module):
         state["_conv_stem.weight"] = state["_conv_stem.weight"].sum(1, keepdim=True)
         wanted = self.state_dict()
         self.load_state_dict({k: v for k, v in state.items() if k in wanted})
+
+
+#: Convolutions and the norms that follow them, in a block and in the whole.
+_NORMED = (
+    ("_expand_conv", "_bn0"),
+    ("_depthwise_conv", "_bn1"),
+    ("_project_conv", "_bn2"),
+    ("_conv_stem", "_bn0"),
+    ("_conv_head", "_bn1"),
+)
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def settled(network: Network) -> Network:
+    """A copy to look with, not to train: norms stand still, so they go into the weights of their convolutions."""
+    out = copy.deepcopy(network).eval().requires_grad_(False)
+    for part in out.modules():
+        if not isinstance(part, _Block | EfficientNetLite0):
+            continue
+        for conv_name, norm_name in _NORMED:
+            conv, norm = getattr(part, conv_name, None), getattr(part, norm_name, None)
+            if isinstance(conv, _Conv) and isinstance(norm, nn.BatchNorm2d):
+                assert norm.running_mean is not None
+                assert norm.running_var is not None
+                scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+                conv.weight = nn.Parameter(conv.weight * scale[:, None, None, None], requires_grad=False)
+                conv.bias = nn.Parameter(norm.bias - norm.running_mean * scale, requires_grad=False)
+                setattr(part, norm_name, nn.Identity())
+    return out
 
 
 def pooled(maps: Tensor) -> Tensor:

@@ -142,8 +142,10 @@ class Diagnosis:
         effort = Effort.of(budget)
         seed = seed_of(rng)
         small = within(exhibit, effort.films)
-        rows = small.rows(*SCORED)
-        labelled = rows[~np.isnan(small.labels[rows]).all(axis=1)]
+        # Judges of real films learn from all originals; all are scored on the films that have a counterpart.
+        labelled = np.flatnonzero(
+            np.isin(small.splits, SCORED) & ~np.isnan(small.labels).all(axis=1) & ~small.kept_back
+        )
         scored = small.take(labelled)
         counted = countable(scored.labels, scored.patients)
         n = patients_in(scored, np.arange(len(scored)))
@@ -155,7 +157,7 @@ class Diagnosis:
             why = f"no finding has {LEAST_FILMS} films with and without it, of {LEAST_PATIENTS} patients"
             return _absent(why, n, seed)
         with limited(effort.threads):
-            trial, missing = _try(small, scored, counted, pack, effort, seed, cache)
+            trial, missing = _try(small, labelled, counted, pack, effort, seed, cache)
             found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
         found += [_missing(name, why, n, seed) for regime, why in missing.items() for name in _names(regime)]
         left_out = {"films_left_out": len(exhibit) - len(small)} if len(small) < len(exhibit) else {}
@@ -164,45 +166,43 @@ class Diagnosis:
 
 def _try(
     small: Exhibit,
-    scored: Exhibit,
+    place: NDArray[np.intp],
     counted: NDArray[np.intp],
     pack: Pack,
     effort: Effort,
     seed: int,
     cache: Cache | None,
 ) -> tuple[Trial, dict[str, str]]:
-    """Every regime that can be had, and why the others cannot."""
-    from updp.utility.encoding import encode
+    """Every regime that can be had on the films in these places, and why the others cannot."""
+    from updp.utility.encoding import encode, encode_released
 
     scores: dict[str, Floats] = {}
     alone: dict[str, list[float]] = {}
     missing: dict[str, str] = {}
+    truth = small.labels[place]
     try:
-        real, released = encode(small.real, pack, cache), encode(small.released, pack, cache)
+        real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
     except MissingRequirement as error:
         missing.update(dict.fromkeys(AGAINST, str(error)))
-        for regime, films in ((PACK_REAL, scored.real), (PACK_RELEASED, scored.released)):
-            scores[regime] = _outside(pack, films)
+        for regime, films in ((PACK_REAL, small.real), (PACK_RELEASED, small.released)):
+            scores[regime] = _outside(pack, films[place])
         missing.pop(PACK_RELEASED)
     else:
-        place = np.flatnonzero(np.isin(small.splits, SCORED) & ~np.isnan(small.labels).all(axis=1))
-        theirs = tuple(pack.classifier.labels)
+        names = tuple(pack.classifier.labels)
         for regime, seen in ((PACK_REAL, real), (PACK_RELEASED, released)):
-            scores[regime] = _in_order(seen.probabilities[place], theirs)
+            scores[regime] = _in_order(seen.probabilities[place], names)
         train = small.rows("train")
-        labels = small.labels[train]
-        sides = {
-            "real": ([real.middle[train]], [labels]),
-            "released": ([released.middle[train]], [labels]),
-            "mixed": ([real.middle[train], released.middle[train]], [labels, labels]),
-        }
+        given = train[~small.kept_back[train]]
+        ours, theirs = (real.middle[train], small.labels[train]), (released.middle[given], small.labels[given])
+        sides = {"real": [ours], "released": [theirs], "mixed": [ours, theirs]}
         steps = max(20, effort.epochs * len(train) // JudgeConfig(1).batch)
         tested = {
             "real": {REAL_REAL: real, REAL_RELEASED: released},
             "released": {RELEASED_REAL: real, RELEASED_RELEASED: released},
             "mixed": {MIXED_REAL: real},
         }
-        for side, (maps, known) in sides.items():
+        for side, learned in sides.items():
+            maps, known = [m for m, _ in learned], [y for _, y in learned]
             try:
                 judges = [train_judge(maps, known, JudgeConfig(steps), k, cache) for k in range(effort.judges)]
             except NothingToLearn as nothing:
@@ -211,7 +211,7 @@ def _try(
             for regime, seen in tested[side].items():
                 each = [judge.scores(seen.middle[place]).astype(np.float64) for judge in judges]
                 scores[regime] = np.mean(each, axis=0)
-                alone[regime] = [float(mean_auc(scored.labels[:, counted], s[:, counted])) for s in each]
+                alone[regime] = [float(mean_auc(truth[:, counted], s[:, counted])) for s in each]
     for regime in [r for r, s in scores.items() if not np.isfinite(s[:, counted]).all()]:
         missing[regime] = "the judge's scores are not all finite"
         del scores[regime]
@@ -221,8 +221,8 @@ def _try(
     )
     counted = counted[taught] if taught.any() else counted
     trial = Trial(
-        scored.labels[:, counted],
-        scored.patients,
+        truth[:, counted],
+        small.patients[place],
         tuple(FINDINGS[j] for j in counted),
         {regime: s[:, counted] for regime, s in scores.items()},
         alone,

@@ -58,7 +58,7 @@ class Images:
         return about(found)
 
     def _films(self, small: Exhibit, effort: Effort, seed: int) -> list[Measurement]:
-        rows = _evenly(len(small), effort.compared)
+        rows = _compared(small, effort)
         if not len(rows):
             return [Measurement.missing(name, "there are no films", seed=seed) for name in ("SSIM", "MS-SSIM", "PSNR")]
         real, released = (np.asarray(films[rows], np.float32) / 255 for films in (small.real, small.released))
@@ -74,19 +74,19 @@ class Images:
         return [*found, *missing]
 
     def _sets(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
-        from updp.utility.encoding import encode
+        from updp.utility.encoding import encode, encode_released
 
         names = [f"FD-{FEATURES}", *(f"{n} [{FEATURES}, k=5]" for n in ("precision", "recall", "density", "coverage"))]
-        patients = len(set(small.patients.tolist()))
+        patients = len(set(small.patients[~small.kept_back].tolist()))
         if patients < FEWEST_PATIENTS:
             why = str(TooFewPatients(patients, FEWEST_PATIENTS))
             return [Measurement.missing(name, why, n=patients, seed=seed) for name in names]
         try:
             # All films of the experiment, and rows afterwards: judges ask for the same ones, and find them kept.
-            real, released = encode(small.real, pack, cache), encode(small.released, pack, cache)
+            real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
         except MissingRequirement as error:
             return [Measurement.missing(name, str(error), seed=seed) for name in names]
-        rows = _evenly(len(small), effort.compared)
+        rows = _compared(small, effort)
         owners = small.patients[rows]
         sides = (real.features[rows], released.features[rows], owners, owners)
         options: dict[str, Any] = {"features": FEATURES, "seed": seed, "groups": effort.groups}
@@ -114,17 +114,18 @@ class ImageText:
         encoder = f"{pack.name} vlm"
         name = f"image–text score [{encoder}]"
         names = (f"{name}: real", f"{name}: released", f"{name}: released minus real")
-        told = [bool(a.strip() and b.strip()) for a, b in zip(exhibit.real_texts, exhibit.released_texts, strict=True)]
-        rows = np.flatnonzero(np.array(told, dtype=bool) & np.isin(exhibit.splits, SCORED))
-        rows = rows[_evenly(len(rows), effort.compared)]
-        if not len(rows):
+        drawn = np.flatnonzero(exhibit.told("real") & np.isin(exhibit.splits, SCORED))
+        originals = exhibit.take(drawn[_evenly(len(drawn), effort.compared)])
+        both = originals.told("real", "released")
+        if not both.any():
             why = "no film of the scored patients has a report on both sides"
             return about([Measurement.missing(n, why, seed=seed) for n in names])
-        small = exhibit.take(rows)
+        small = originals.take(both)
         with limited(effort.threads):
+            # All originals drawn are looked at: the next release of them may have kept others back.
             sides = [
-                (_films_seen(films, pack, cache), _texts_read(texts, pack))
-                for films, texts in ((small.real, small.real_texts), (small.released, small.released_texts))
+                (_films_seen(originals.real, pack, cache)[both], _texts_read(small.real_texts, pack)),
+                (_films_seen(small.released, pack, cache), _texts_read(small.released_texts, pack)),
             ]
             options: dict[str, Any] = {"seed": seed, "draws": effort.draws}
             try:
@@ -134,6 +135,13 @@ class ImageText:
             cosines = [100 * (_unit(a) * _unit(b)).sum(axis=1) for a, b in sides]
             change = measure(names[2], mean, small.patients, cosines[1] - cosines[0], better="higher", **options)
         return about([*(replace(m, name=n) for m, n in zip(found, names[:2], strict=True)), change])
+
+
+def _compared(small: Exhibit, effort: Effort) -> NDArray[np.intp]:
+    """The films that are compared one by one: drawn among the originals, without those that were kept back."""
+    drawn = _evenly(len(small), effort.compared)
+    rows: NDArray[np.intp] = drawn[~small.kept_back[drawn]]
+    return rows
 
 
 def _evenly(count: int, most: int) -> NDArray[np.intp]:
@@ -153,9 +161,9 @@ def _unit(values: NDArray[Any]) -> NDArray[Any]:
 def _films_seen(films: NDArray[np.uint8], pack: Pack, cache: Cache | None) -> NDArray[np.float64]:
     import torch
 
-    from updp.utility.encoding import fingerprint
+    from updp.attacks.features import weights_digest
 
-    key = key_of(EDITION, fingerprint(pack, "vlm"), films)
+    key = key_of(EDITION, weights_digest(pack, "vlm"), films)
     held = cache.get(key) if cache is not None else None
     if held is None:
         with torch.no_grad():

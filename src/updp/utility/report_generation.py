@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from updp.measurement import FEWEST_PATIENTS, Floats, Measurement, mean, measure, ratio
 from updp.utility import MissingRequirement
-from updp.utility.base import QUESTION, SCORED, Budget, Cache, Effort, about, limited, seed_of
+from updp.utility.base import QUESTION, SCORED, Budget, Cache, Effort, about, limited, seed_of, within
 from updp.utility.findings import findings_counts, findings_f1
 from updp.utility.text import R2Gen, bleu_counts, bleu_of_counts, rouge_l, text_measures, tokens_13a
 
@@ -97,7 +97,9 @@ def regimes(exhibit: Exhibit, rows: NDArray[Any], shares: Sequence[float], seed:
         texts = exhibit.real_texts if side == "real" else exhibit.released_texts
         return Pairs(side, of, [texts[i] for i in of])
 
-    raw, released = pairs("real", transfer), pairs("released", transfer)
+    # What a method keeps back is missing from what is transferred, and from nothing else.
+    given = exhibit.told("released") & ~exhibit.kept_back
+    raw, released = pairs("real", transfer), pairs("released", transfer[given[transfer]])
     out = [Regime(RAW, None, (raw,)), Regime(RELEASED, None, (released,))]
     for share in shares:
         ours = pairs("real", share_of(exhibit, local, share, seed))
@@ -126,17 +128,13 @@ class ReportGeneration:
     ) -> list[Measurement]:
         effort, seed = Effort.of(budget), seed_of(rng)
         names = _headlines(effort.shares[0])
-        told = np.array(
-            [bool(a.strip() and b.strip()) for a, b in zip(exhibit.real_texts, exhibit.released_texts, strict=True)],
-            dtype=bool,
-        )
+        exhibit = within(exhibit, effort.films)
+        told = exhibit.told("real")
         train = np.flatnonzero(told & (exhibit.splits == "train"))
-        scored = np.flatnonzero(told & np.isin(exhibit.splits, SCORED))
-        train = _some(exhibit, train, effort.films - min(effort.films // 3, effort.generated))
-        scored = _some(exhibit, scored, effort.generated)
+        scored = _some(exhibit, np.flatnonzero(told & np.isin(exhibit.splits, SCORED)), effort.generated)
         patients = len(np.unique(exhibit.patients[scored]))
         why = None
-        if not told.any():
+        if not (told & exhibit.told("released")).any():
             why = "no film has a report on both sides"
         elif patients < FEWEST_PATIENTS:
             why = f"too few patients: {patients} with a report are scored, at least {FEWEST_PATIENTS} needed"
@@ -146,7 +144,7 @@ class ReportGeneration:
             return about([Measurement.missing(n, why, n=patients, seed=seed) for n in names])
         with limited(effort.threads):
             try:
-                write = captioners(exhibit, np.concatenate([train, scored]), pack, effort, self.beams, cache)
+                write = captioners(exhibit, pack, effort, self.beams, cache)
             except MissingRequirement as error:
                 return about([Measurement.missing(n, str(error), n=patients, seed=seed) for n in names])
             # The smaller the local hospital, the more its figures hang on who is in it.
@@ -157,18 +155,12 @@ class ReportGeneration:
             return compare(exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick)
 
 
-def captioners(
-    exhibit: Exhibit, rows: NDArray[Any], pack: Pack, effort: Effort, beams: int, cache: Cache | None
-) -> Write:
+def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: Cache | None) -> Write:
     """A function that trains an embedded captioner on pairs and lets it write for real films."""
     from updp.utility.captioner import CaptionerConfig, Vocabulary, train_captioner
-    from updp.utility.encoding import encode
+    from updp.utility.encoding import encode, encode_released
 
-    maps = {
-        side: encode(films[rows], pack, cache).last
-        for side, films in (("real", exhibit.real), ("released", exhibit.released))
-    }
-    place = {int(row): i for i, row in enumerate(rows)}
+    maps = {"real": encode(exhibit.real, pack, cache).last, "released": encode_released(exhibit, pack, cache).last}
     config = CaptionerConfig(effort.steps)
 
     def enough(films: int) -> CaptionerConfig:
@@ -176,15 +168,12 @@ def captioners(
         passes = -(-effort.passes * films // config.batch)
         return replace(config, steps=max(effort.steps, min(passes, effort.most_steps)))
 
-    def at(of: NDArray[Any]) -> list[int]:
-        return [place[int(row)] for row in of]
-
     def write(pairs: Sequence[Pairs], scored: NDArray[Any], seed: int) -> list[str]:
         reports = [report for p in pairs for report in p.reports]
         vocabulary = Vocabulary(pack.vlm.tokenizer, reports)
-        learned = np.concatenate([maps[p.side][at(p.rows)] for p in pairs])
+        learned = np.concatenate([maps[p.side][p.rows] for p in pairs])
         captioner = train_captioner(learned, reports, vocabulary, enough(len(reports)), seed, cache)
-        return captioner.of_length(learned, reports, beams).write(maps["real"][at(scored)], beams)
+        return captioner.of_length(learned, reports, beams).write(maps["real"][scored], beams)
 
     return write
 
