@@ -13,7 +13,7 @@ from updp import film
 from updp.evaluation.load import NotComparable, _described, label_matrix, load_case
 from updp.keys import Key
 from updp.policy import Policy
-from updp.quarantine import Refused
+from updp.quarantine import Reason, Refused
 from updp.study import FINDINGS, Study
 
 
@@ -154,3 +154,68 @@ def test_age_and_sex_are_read_from_headers_where_only_they_have_them(tmp_path):
     assert (found.age, found.sex) == (61, "F")
     (tmp_path / "x.png").write_bytes(b"\x89PNG")
     assert _described(Study("a", "a", "a", path=tmp_path / "x.png")).age is None
+
+
+def holding_back(monkeypatch, places):
+    """The method keeps these films of every batch of four back."""
+    from updp.methods.base import Deidentified
+    from updp.methods.keep import Keep
+
+    def deidentify(self, batch, strength, rng):
+        return [
+            Deidentified(None, refused=Reason.FINDINGS_DISAGREE) if n in places else Deidentified(study.pixels)
+            for n, study in enumerate(batch)
+        ]
+
+    monkeypatch.setattr(Keep, "deidentify", deidentify)
+
+
+@pytest.fixture
+def two(tmp_path, key, policy, monkeypatch):
+    """Two releases of one source whose method kept other films back; one film nobody can read is in neither."""
+    hospital = Hospital(tmp_path / "export", films=24)
+    hospital.write()
+    (hospital.root / hospital.rows[9]["image"]).write_bytes(b"")
+    out = []
+    for places in ({0}, {1, 3}):
+        holding_back(monkeypatch, places)
+        out.append(
+            (hospital, updp.deidentify(hospital.root, tmp_path / f"o{len(out)}", policy=policy, key=key, workers=1))
+        )
+    return out
+
+
+def test_films_the_method_kept_back_are_among_the_originals_of_every_release(two, key):
+    first, second = (case(made, key).exhibit for made in two)
+    assert (first.kept_back.sum(), second.kept_back.sum()) == (6, 12 - 1)  # one of the places held the unreadable film
+    assert not (first.kept_back & second.kept_back).any()
+    for exhibit, (_, outcome) in zip((first, second), two, strict=True):
+        assert len(exhibit) == 23
+        assert len(exhibit.paired) == outcome.released
+        assert not exhibit.released[exhibit.kept_back].any()
+        assert not any(text for text, gone in zip(exhibit.released_texts, exhibit.kept_back, strict=True) if gone)
+        assert all(exhibit.told("real"))
+    for column in ("real", "patients", "splits", "labels", "real_texts"):
+        np.testing.assert_array_equal(getattr(first, column), getattr(second, column))
+
+
+@pytest.mark.parametrize("listed", [None, b"", b"garbage\n", b'{"ref": 3}\n', b"[1, 2]\n"])
+def test_without_the_list_of_what_was_kept_back_the_released_films_are_all_there_is(two, key, listed):
+    path = two[0][1].folder.parent / "quarantine.jsonl"
+    path.unlink()
+    if listed is not None:
+        path.write_bytes(listed)
+    exhibit = case(two[0], key).exhibit
+    assert len(exhibit) == two[0][1].released
+    assert not exhibit.kept_back.any()
+
+
+def test_a_patient_of_whom_one_film_was_kept_back_in_another_split_is_refused(tmp_path, key, policy, monkeypatch):
+    hospital = Hospital(tmp_path / "export", films=8)
+    for n, row in enumerate(hospital.rows):
+        row["split"] = "test" if n == 1 else "train"
+    hospital.write()
+    holding_back(monkeypatch, {1})
+    made = hospital, updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1)
+    with pytest.raises(NotComparable, match="two splits"):
+        case(made, key)

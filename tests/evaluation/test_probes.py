@@ -133,3 +133,60 @@ def test_a_quick_budget_says_what_it_saves_on():
 def test_a_probe_is_marked_with_its_question(attacked):
     assert {m.detail["probe"] for m in attacked} == {attack.name for attack in attacks()}
     assert all(m.detail["question"] in MEASUREMENTS for m in attacked)
+
+
+def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeypatch):
+    """The two keep other films back; what is made anew for the second is of its released films."""
+    import torch
+
+    from updp.attacks import features
+    from updp.attacks.cache import MemoryCache
+    from updp.utility import base
+
+    monkeypatch.setitem(base._QUICK, "steps", 20)
+    monkeypatch.setitem(base._QUICK, "most_steps", 20)
+    shown, pack, cache = small.exhibit(films=1), small.pack(tmp_path), MemoryCache()
+    real = {film.tobytes() for film in shown.real}
+    seen, optimizers = [], []
+    extract, adam = features.extract, torch.optim.AdamW
+    monkeypatch.setattr(features, "extract", lambda pack, role, films: seen.extend(films) or extract(pack, role, films))
+    monkeypatch.setattr(torch.optim, "AdamW", lambda *args, **kwargs: optimizers.append(1) or adam(*args, **kwargs))
+
+    def release(seed, gone):
+        kept_back = np.isin(np.arange(len(shown)), gone)
+        films = np.where(kept_back[:, None, None], 0, small.noise(shown, seed)).astype(np.uint8)
+        texts = ["" if out else text for text, out in zip(shown.released_texts, kept_back, strict=True)]
+        return shown.but(released=films, released_texts=texts, kept_back=kept_back)
+
+    def cost(exhibit):
+        seen.clear()
+        optimizers.clear()
+        probes = utilities(["diagnosis", "report generation", "images", "image-text"])
+        found = run_probes(exhibit, pack, Budget.quick().but(threads=1), 0, probes=probes, cache=cache)
+        assert not any(m.detail.get("failed") for m in found)
+        return len(optimizers), sum(film.tobytes() in real for film in seen), len(seen)
+
+    # Judges of real, released and both; captioners raw, released, local, local + released.
+    assert cost(release(1, [2, 7])) == (3 + 4, len(shown), 2 * len(shown) - 2)
+    assert cost(release(2, [5])) == (2 + 2, 0, len(shown) - 1)
+    assert cost(release(2, [5])) == (0, 0, 0)
+
+
+def test_attacks_look_at_real_films_once_whatever_a_method_keeps_back(untouched, tmp_path, monkeypatch):
+    from updp.attacks import features
+    from updp.attacks.cache import MemoryCache
+
+    pack, cache, seen = hospital.simple_pack(tmp_path), MemoryCache(), []
+    real = {film.tobytes() for film in untouched.real}
+    extract = features.extract
+    monkeypatch.setattr(features, "extract", lambda pack, role, films: seen.extend(films) or extract(pack, role, films))
+    for seed, gone in enumerate(([], [2], [40, 50])):
+        kept_back = np.isin(np.arange(len(untouched)), gone)
+        exhibit = hospital.noise(untouched, seed).but(kept_back=kept_back)
+        found = run_probes(exhibit, pack, hospital.SMALL, 0, probes=attacks(), cache=cache)
+        assert [m.name for m in found if m.detail.get("failed")] == []
+        assert sum(film.tobytes() in real for film in seen) == (0 if seed else len(untouched))
+        assert len(seen) == (0 if seed else len(untouched)) + len(untouched) - len(gone)
+        strongest = next(m for m in found if m.name == "strongest linkage")
+        assert strongest.low <= 0.5
+        seen.clear()

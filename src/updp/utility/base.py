@@ -69,7 +69,7 @@ _FULL: dict[str, Any] = {
     "epochs": 8,
     "compared": 600,
     "groups": 20,
-    "steps": 200,
+    "steps": 400,
     "passes": 10,
     "most_steps": 600,
     "shares": (0.05, 0.25, 1.0),

@@ -15,8 +15,9 @@ takes the large models.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from updp.measurement import FEWEST_PATIENTS, Floats, Measurement, mean, measure, ratio
 from updp.utility import MissingRequirement
-from updp.utility.base import QUESTION, SCORED, Budget, Cache, Effort, about, limited, seed_of, within
+from updp.utility.base import QUESTION, SCORED, Budget, Cache, Effort, about, key_of, limited, seed_of, within
 from updp.utility.findings import findings_counts, findings_f1
 from updp.utility.text import R2Gen, bleu_counts, bleu_of_counts, rouge_l, text_measures, tokens_13a
 
@@ -152,12 +153,13 @@ class ReportGeneration:
                 regimes(exhibit, train, effort.shares if k == 0 else effort.shares[:1], k, effort.quick)
                 for k in range(effort.sharings)
             ]
-            return compare(exhibit, scored, train, plans, write, effort, seed, java=self.java and not effort.quick)
+            java = self.java and not effort.quick
+            return compare(exhibit, scored, train, plans, write, effort, seed, java=java, cache=cache)
 
 
 def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: Cache | None) -> Write:
     """A function that trains an embedded captioner on pairs and lets it write for real films."""
-    from updp.utility.captioner import CaptionerConfig, Vocabulary, train_captioner
+    from updp.utility.captioner import EDITION, CaptionerConfig, Vocabulary, standardised, train_captioner
     from updp.utility.encoding import encode, encode_released
 
     maps = {"real": encode(exhibit.real, pack, cache).last, "released": encode_released(exhibit, pack, cache).last}
@@ -171,11 +173,31 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
     def write(pairs: Sequence[Pairs], scored: NDArray[Any], seed: int) -> list[str]:
         reports = [report for p in pairs for report in p.reports]
         vocabulary = Vocabulary(pack.vlm.tokenizer, reports)
-        learned = np.concatenate([maps[p.side][p.rows] for p in pairs])
-        captioner = train_captioner(learned, reports, vocabulary, enough(len(reports)), seed, cache)
-        return captioner.of_length(learned, reports, beams).write(maps["real"][scored], beams)
+        learned = np.concatenate([standardised(maps[p.side][p.rows]) for p in pairs])
+        asked = standardised(maps["real"][scored])
+
+        def texts() -> list[str]:
+            captioner = train_captioner(learned, reports, vocabulary, enough(len(reports)), seed)
+            return captioner.of_length(asked, reports, beams).write(asked, beams)
+
+        # Kept is what it wrote, not what it learned: writing takes as long, and nothing else is asked of it.
+        settings = (EDITION, asdict(enough(len(reports))), seed, beams, vocabulary.known)
+        return kept_texts(key_of(*settings, reports, learned, asked), texts, cache)
 
     return write
+
+
+def kept_texts(key: str, make: Callable[[], list[str]], cache: Cache | None) -> list[str]:
+    """Texts under this key, made and kept if there are none; as bytes, since an array of strings pads each to the
+    longest."""
+    held = cache.get(key) if cache is not None else None
+    if held is None:
+        texts = make()
+        if cache is not None:
+            cache.put(key, {"texts": np.frombuffer(json.dumps(texts).encode(), np.uint8)})
+        return texts
+    found: list[str] = json.loads(held["texts"].tobytes())
+    return found
 
 
 def compare(
@@ -188,6 +210,7 @@ def compare(
     seed: int,
     *,
     java: bool = True,
+    cache: Cache | None = None,
 ) -> list[Measurement]:
     """Every regime's reports against the real ones, pooled over the sharings; ``write`` may be any captioner."""
     references, patients = [exhibit.real_texts[i] for i in scored], exhibit.patients[scored]
@@ -212,7 +235,7 @@ def compare(
             "sharings": len(sharings),
             "distinct_reports": len(set(written[label])) / len(truth),
         }
-        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail}
+        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail, "cache": cache}
         found = text_measures(truth, written[label], everyone, normaliser=normaliser, java=java, **options)
         f1 = findings_f1(truth, written[label], everyone, seed=seed, draws=effort.draws)
         for m in (*found, replace(f1, detail={**f1.detail, **detail})):

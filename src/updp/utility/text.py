@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from updp.measurement import Floats, Measurement, mean, measure
 from updp.utility import MissingRequirement, require
+from updp.utility.base import Cache, key_of
 
 Patients = Sequence[Hashable] | NDArray[Any]
 Style = Literal["iu_xray", "mimic_cxr"]
@@ -221,6 +222,17 @@ def meteor_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Float
     return counts
 
 
+def _kept_counts(references: list[str], hypotheses: list[str], cache: Cache | None) -> Floats:
+    """``meteor_counts``, which takes seconds to start, or those of the same reports kept from before."""
+    key = key_of("METEOR 1.5", references, hypotheses)
+    held = cache.get(key) if cache is not None else None
+    if held is None:
+        held = {"counts": meteor_counts(references, hypotheses)}
+        if cache is not None:
+            cache.put(key, held)
+    return held["counts"]
+
+
 def _one_line(text: str) -> str:
     """The program reads a line a report and ||| between fields; neither may come from a report."""
     return " ".join(text.replace("|", " ").split())
@@ -304,11 +316,13 @@ def text_measures(
     normaliser: R2Gen | None = None,
     java: bool = True,
     draws: int = 1000,
+    cache: Cache | None = None,
     **options: Any,
 ) -> list[Measurement]:
     """Every text measure that needs no weights, in raw and, with a ``normaliser``, in R2Gen's text.
 
-    ``java=False`` leaves METEOR out and says so. Further options go to `updp.measurement.measure`.
+    ``java=False`` leaves METEOR out and says so; ``cache`` keeps its counts by content. Further options go to
+    `updp.measurement.measure`.
     """
     checked(references, hypotheses, patients)
     options = {"seed": seed, "draws": draws, "better": "higher", **options}
@@ -321,7 +335,8 @@ def text_measures(
     meteors: dict[str, Floats] = {}
     if java and not reason:
         try:  # one start of the Java program for both conventions: it reads its tables for longer than it scores
-            both = meteor_counts(*([t for pair in texts.values() for t in pair[side]] for side in (0, 1)))
+            ours, theirs = ([t for pair in texts.values() for t in pair[side]] for side in (0, 1))
+            both = _kept_counts(ours, theirs, cache)
             meteors = dict(zip(texts, np.split(both, len(texts)), strict=True))
         except MissingRequirement as missing:
             java_reason = str(missing)
