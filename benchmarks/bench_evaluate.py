@@ -1,10 +1,10 @@
 """What evaluating one release after another of a source costs, probe by probe, with one cache that begins empty.
 
-    python benchmarks/bench_evaluate.py OUT_A OUT_B … --source SOURCE --key KEY [--quick]
+    python benchmarks/bench_evaluate.py OUT_A OUT_B … --source SOURCE --key KEY [--cache NEW] [--quick]
 
 Every OUT is a folder of `updp deidentify` under one key; what it holds stays as it is. The last one is evaluated once
 more at the end: what is left then is scoring. Processor minutes are what compares on a shared machine, and the line of
-ratios is taken in one run.
+ratios is taken in one run. A cache that is named stays, for `updp evaluate --cache`.
 """
 
 from __future__ import annotations
@@ -67,15 +67,19 @@ def main() -> None:
     parser.add_argument("out", nargs="+", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--key", type=Path, required=True)
+    parser.add_argument("--cache", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.cache is not None and arguments.cache.exists():
+        parser.error("the cache is there already; what it holds would cost nothing")
     hush()
     key = Key.load(arguments.key)
     done: list[tuple[str, Laps]] = []
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as temporary:
+        cache = arguments.cache or Path(temporary)
         for out in [*arguments.out, arguments.out[-1]]:
-            laps, about = evaluated(out, arguments.source, key, Path(cache), arguments.quick, arguments.seed)
+            laps, about = evaluated(out, arguments.source, key, cache, arguments.quick, arguments.seed)
             again = ", again" if any(name == out.name for name, _ in done) else ""
             done.append((f"{out.name}{again}", laps))
             print(f"{done[-1][0]}: {about}; {laps.total(0) / 60:.1f} processor minutes", flush=True)
