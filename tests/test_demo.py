@@ -6,13 +6,16 @@ import re
 import pytest
 from markupsafe import Markup
 
+import updp
 from tests.canaries import assert_none_in_text, assert_none_under
 from updp import demo
 from updp.keys import Key
+from updp.measurement import FEWEST_PATIENTS
 from updp.quarantine import Reason
 from updp.release.vault import open_vault
-from updp.study import Report
-from updp.virtual import Ledger
+from updp.sources import open_source
+from updp.study import Report, Study
+from updp.virtual import Ledger, make_hospital
 
 pytest.importorskip("rapidocr")
 KEY = Key(bytes(range(32)))
@@ -106,15 +109,36 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path):
         demo.run(tmp_path / "thesis.txt")
 
 
-def test_an_earlier_demonstration_is_replaced_and_its_key_kept(tmp_path):
+def test_an_earlier_demonstration_is_replaced_and_its_key_with_it(tmp_path):
     (tmp_path / demo._MARKER).write_text("{}")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "old").write_text("x")
     (tmp_path / "key").write_text("k")
     demo._claim(tmp_path, 4)
     assert not (tmp_path / "run").exists()
-    assert (tmp_path / "key").exists()
+    assert not (tmp_path / "key").exists()
     assert json.loads((tmp_path / demo._MARKER).read_text()) == {"seed": 4}
+
+
+def test_the_key_of_the_invented_hospital_comes_from_the_seed(tmp_path, monkeypatch):
+    """Splits follow the key: by a random one, one run in four had too few patients to attack."""
+
+    def stop(*args, **kwargs):
+        raise InterruptedError
+
+    monkeypatch.setattr(updp, "deidentify", stop)
+    keys = []
+    for out, seed in (("a", 0), ("b", 0), ("b", 1)):
+        with pytest.raises(InterruptedError):
+            demo.run(tmp_path / out, seed=seed, patients=4)
+        keys.append(Key.load(tmp_path / out / "key"))
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_enough_patients_are_scored_to_be_attacked(tmp_path):
+    make_hospital(tmp_path / "hospital", seed=0, patients=demo.PATIENTS)
+    people = {item.patient_id for item in open_source(tmp_path / "hospital") if isinstance(item, Study)}
+    assert sum(Key(demo._secret(0)).split(patient) != "train" for patient in people) >= FEWEST_PATIENTS
 
 
 def test_reports_are_escaped_and_changes_marked_as_whole_names():

@@ -20,6 +20,13 @@ def test_a_new_key_is_readable_by_its_owner_only_and_loads_again(tmp_path):
     assert Key.load(tmp_path / "sub" / "key") == made
 
 
+def test_a_given_secret_is_the_key(tmp_path):
+    assert Key.create(tmp_path / "key", bytes(32)) == OTHER == Key.load(tmp_path / "key")
+    with pytest.raises(BadKey, match="32 bytes"):
+        Key.create(tmp_path / "short", b"short")
+    assert not (tmp_path / "short").exists()
+
+
 def test_a_key_is_never_overwritten(tmp_path):
     Key.create(tmp_path / "key")
     with pytest.raises(BadKey, match="never overwritten"):

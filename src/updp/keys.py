@@ -74,19 +74,22 @@ class Key:
     # -- files ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path) -> Key:
-        """Make a new secret at ``path``, readable by its owner only; never overwrites one."""
-        secret = os.urandom(_BYTES)
+    def create(cls, path: Path, secret: bytes | None = None) -> Key:
+        """Put a new secret at ``path``, readable by its owner only; never overwrites one.
+
+        It is drawn at random unless one is given, as for an invented hospital that has nothing to hide.
+        """
+        made = cls(os.urandom(_BYTES) if secret is None else secret)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             raise BadKey("a key file is already there; it is never overwritten") from None
         with os.fdopen(handle, "w") as out:
-            out.write(_PREFIX + base64.b64encode(secret).decode() + "\n")
+            out.write(_PREFIX + base64.b64encode(made._secret).decode() + "\n")
             out.flush()
             os.fsync(out.fileno())
-        return cls(secret)
+        return made
 
     @classmethod
     def load(cls, path: Path) -> Key:
