@@ -14,6 +14,7 @@ from updp.measurement import (
     TooFewPatients,
     accuracy,
     auc,
+    averaged,
     bootstrap,
     bootstrap_pairs,
     chances,
@@ -435,3 +436,22 @@ def test_retrieval_at_random_covers_its_chance_and_counts_probes_without_match()
 def test_retrieval_without_any_match_is_not_measured():
     found = retrieval(np.ones((3, 2)), ["a", "b", "c"], ["x", "y"], seed=0)
     assert all("no probe has a film of its patient" in m.reason for m in found)
+
+
+def test_a_mean_over_parts_is_that_of_each_part_alone_draw_by_draw():
+    rng = np.random.default_rng(0)
+    rows, weights = rng.random((12, 2)), rng.integers(0, 3, (5, 12)).astype(float)
+
+    def total(table, weights=None):
+        return bleu_like(np.asarray(table), weights)
+
+    def bleu_like(table, weights):
+        w = np.ones(len(table)) if weights is None else weights
+        found = np.log((w @ table[:, 0] + 1) / (w @ table[:, 1] + 1))
+        return float(found) if weights is None else found
+
+    over = averaged(total, 3)
+    assert over(rows) == pytest.approx(np.mean([total(part) for part in np.split(rows, 3)]))
+    each = [total(part, w) for part, w in zip(np.split(rows, 3), np.split(weights, 3, axis=1), strict=True)]
+    np.testing.assert_allclose(over(rows, weights=weights), np.mean(each, axis=0))
+    assert averaged(total, 1) is total

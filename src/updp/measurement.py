@@ -511,6 +511,19 @@ def ratio(numerators: ArrayLike, denominators: ArrayLike, weights: ArrayLike | N
         return _same_kind((w @ top) / np.asarray(w @ bottom), weights)
 
 
+def averaged(statistic: Statistic, parts: int) -> Statistic:
+    """The mean of a statistic over so many equal parts of the rows: an experiment done several times on one set of
+    patients, where the statistic of all rows together (a corpus BLEU, say) would lie beside those of its parts."""
+
+    def over(*arrays: ArrayLike, weights: ArrayLike | None = None) -> Any:
+        pieces = zip(*(np.split(np.asarray(array), parts) for array in arrays), strict=True)
+        shares = [None] * parts if weights is None else np.split(np.asarray(weights), parts, axis=-1)
+        each = [statistic(*piece, weights=share) for piece, share in zip(pieces, shares, strict=True)]
+        return np.mean(each, axis=0) if weights is not None else float(np.mean(each))
+
+    return statistic if parts == 1 else over
+
+
 class _Roc(NamedTuple):
     """Weights of positives and negatives at each distinct score, highest first; draws x scores."""
 

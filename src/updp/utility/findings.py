@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from updp.measurement import Floats, Measurement, measure, ratio
+from updp.measurement import Floats, Measurement, averaged, measure, ratio
 from updp.reports.lexicon import whitelist
 from updp.utility.text import Patients, checked
 
@@ -122,9 +122,15 @@ def findings_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Flo
 
 
 def findings_f1(
-    references: Sequence[str], hypotheses: Sequence[str], patients: Patients, *, seed: int, **options: Any
+    references: Sequence[str],
+    hypotheses: Sequence[str],
+    patients: Patients,
+    *,
+    seed: int,
+    repeats: int = 1,
+    **options: Any,
 ) -> Measurement:
-    """Micro-averaged F1 of (finding, present or denied) over reports."""
+    """Micro-averaged F1 of (finding, present or denied) over reports; the mean of ``repeats`` captioners' F1."""
     checked(references, hypotheses, patients)
     counts = findings_counts(references, hypotheses)
     alike, ours, theirs = counts.sum(axis=0)
@@ -137,7 +143,8 @@ def findings_f1(
         "findings_in_references": int(theirs),
         "findings_in_hypotheses": int(ours),
     }
-    return measure("findings_f1", _f1, patients, counts, better="higher", seed=seed, detail=detail, **options)
+    statistic = averaged(_f1, repeats)
+    return measure("findings_f1", statistic, patients, counts, better="higher", seed=seed, detail=detail, **options)
 
 
 def negation_flips(reference: str, hypothesis: str) -> tuple[int, int]:

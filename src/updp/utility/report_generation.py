@@ -5,7 +5,7 @@ de-identified. A captioner learns in five regimes (local only; transferred raw; 
 each) at several sizes of "local", and always writes for real films of patients nobody learned from. The paper prints
 one run without intervals; here every figure has one over patients. Which films a small hospital happens to hold decides
 as much as what it is given, so the patients are shared out several times, each time with a captioner of another seed:
-figures are over all of these sharings, and what each one alone says stands beside.
+a figure is the mean over these sharings, and what each one alone says stands beside.
 
 What differs from the paper: the captioner is small (`updp.utility.captioner`), films have one view, and "raw" is the
 real film with its real report, where the paper's is a film generated from the unfiltered report. `updp.utility.lora`
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from updp.measurement import FEWEST_PATIENTS, Floats, Measurement, mean, measure, ratio
+from updp.measurement import FEWEST_PATIENTS, Floats, Measurement, averaged, mean, measure, ratio
 from updp.utility import MissingRequirement
 from updp.utility.base import QUESTION, SCORED, Budget, Cache, Effort, about, key_of, limited, seed_of, within
 from updp.utility.findings import findings_counts, findings_f1
@@ -226,7 +226,7 @@ def compare(
         if min(films) < LEAST_FILMS or not all(len(p.rows) for _, regime in sharings for p in regime.pairs):
             continue
         written[label] = [text for k, regime in sharings for text in write(regime.pairs, scored, k)]
-        # Sharings are further rows of the same patients, so that an interval is over patients and all of them count.
+        # Sharings are further rows of the same patients: a figure is the mean of theirs, an interval is over patients.
         truth, everyone = references * len(sharings), np.tile(patients, len(sharings))
         detail = {
             "regime": sharings[0][1].name,
@@ -235,9 +235,10 @@ def compare(
             "sharings": len(sharings),
             "distinct_reports": len(set(written[label])) / len(truth),
         }
-        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "detail": detail, "cache": cache}
-        found = text_measures(truth, written[label], everyone, normaliser=normaliser, java=java, **options)
-        f1 = findings_f1(truth, written[label], everyone, seed=seed, draws=effort.draws)
+        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "repeats": len(films)}
+        how: dict[str, Any] = {"normaliser": normaliser, "java": java, "cache": cache, "detail": detail}
+        found = text_measures(truth, written[label], everyone, **how, **options)
+        f1 = findings_f1(truth, written[label], everyone, **options)
         for m in (*found, replace(f1, detail={**f1.detail, **detail})):
             out.append(replace(m, name=f"{m.name}: {label}"))
     smallest = min((p.share for p in plans[0] if p.share is not None), default=None)
@@ -308,16 +309,17 @@ def _against(
             weights: ArrayLike | None = None,
             statistic: Callable[..., Any] = statistic,
             width: int = width,
+            repeats: int = sharings,
         ) -> Any:
-            table = np.asarray(rows)
             first, second = (
-                statistic(np.squeeze(t) if width == 1 else t, weights=weights) for t in np.split(table, 2, 1)
+                averaged(statistic, repeats)(t[:, 0] if width == 1 else t, weights=weights)
+                for t in np.split(np.asarray(rows), 2, 1)
             )
             with np.errstate(invalid="ignore", divide="ignore"):
                 return np.subtract(first, second) if how == "minus" else np.divide(first, second)
 
         options: dict[str, Any] = {"better": "higher", "seed": seed, "draws": draws, "chance": chance}
-        each = [float(compared(rows)) for rows in np.split(both, sharings)]
+        each = [float(compared(rows, repeats=1)) for rows in np.split(both, sharings)]
         detail = {"regimes": list(pair), "each_sharing": each}
         out.append(measure(names[kind], compared, everyone, both, detail=detail, **options))
     return out

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from updp.measurement import Floats, Measurement, mean, measure
+from updp.measurement import Floats, Measurement, averaged, mean, measure
 from updp.utility import MissingRequirement, require
 from updp.utility.base import Cache, key_of
 
@@ -317,11 +317,13 @@ def text_measures(
     java: bool = True,
     draws: int = 1000,
     cache: Cache | None = None,
+    repeats: int = 1,
     **options: Any,
 ) -> list[Measurement]:
     """Every text measure that needs no weights, in raw and, with a ``normaliser``, in R2Gen's text.
 
-    ``java=False`` leaves METEOR out and says so; ``cache`` keeps its counts by content. Further options go to
+    ``java=False`` leaves METEOR out and says so; ``cache`` keeps its counts by content. ``repeats``: so many
+    captioners wrote for the same films one after the other, and a figure is the mean of theirs. Further options go to
     `updp.measurement.measure`.
     """
     checked(references, hypotheses, patients)
@@ -346,7 +348,8 @@ def text_measures(
         if why:
             out += [Measurement.missing(f"{name} ({convention})", why, n=n, seed=seed) for name in NAMES]
             continue
-        out += _measures(convention, *texts[convention], patients, meteors.get(convention), java_reason, options)
+        meteor_rows = meteors.get(convention)
+        out += _measures(convention, *texts[convention], patients, meteor_rows, java_reason, repeats, options)
     return out
 
 
@@ -357,6 +360,7 @@ def _measures(
     patients: Patients,
     meteors: Floats | None,
     java_reason: str | None,
+    repeats: int,
     options: dict[str, Any],
 ) -> list[Measurement]:
     split = tokens_13a if convention == "raw" else str.split
@@ -368,7 +372,7 @@ def _measures(
         return Measurement.missing(f"{name} ({convention})", str(why), n=len(set(patients)), seed=options["seed"])
 
     def found(name: str, statistic: Callable[..., Any], rows: ArrayLike) -> Measurement:
-        return measure(f"{name} ({convention})", statistic, patients, rows, **options)
+        return measure(f"{name} ({convention})", averaged(statistic, repeats), patients, rows, **options)
 
     counts = bleu_counts(theirs, ours)
     out = []
