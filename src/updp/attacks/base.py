@@ -106,14 +106,16 @@ class Attack(Protocol):
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Linear algebra on this many threads: two libraries with a pool each would fight over the cores."""
+    """Linear algebra on at most this many threads, and never on more than the caller allowed before: two libraries
+    with a pool each would fight over the cores."""
     import torch
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     before = torch.get_num_threads()
-    torch.set_num_threads(min(threads, before))
+    fewest = min(threads, before)
     try:
-        with threadpool_limits(limits=threads):
+        torch.set_num_threads(fewest)
+        with threadpool_limits(limits=fewest):
             yield
     finally:
         torch.set_num_threads(before)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.attacks.base import SCORED, Budget, Cache, within
+from updp.attacks.base import SCORED, Budget, Cache, limited, within
 from updp.attacks.cache import key_of
 from updp.measurement import Measurement
 
@@ -88,22 +87,6 @@ _QUICK: dict[str, Any] = {
     "sharings": 1,
     "generated": 100,
 }
-
-
-@contextmanager
-def limited(threads: int) -> Iterator[None]:
-    """Linear algebra on at most this many threads, and never on more than the caller allowed before."""
-    import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    before = torch.get_num_threads()
-    fewest = min(threads, before)
-    try:
-        torch.set_num_threads(fewest)
-        with threadpool_limits(limits=fewest):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def about(measurements: Iterable[Measurement], **detail: Any) -> list[Measurement]:
