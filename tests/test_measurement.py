@@ -19,6 +19,7 @@ from updp.measurement import (
     bootstrap_pairs,
     chances,
     eer,
+    fixed_order,
     fold,
     folded_auc,
     identification,
@@ -455,3 +456,31 @@ def test_a_mean_over_parts_is_that_of_each_part_alone_draw_by_draw():
     each = [total(part, w) for part, w in zip(np.split(rows, 3), np.split(weights, 3, axis=1), strict=True)]
     np.testing.assert_allclose(over(rows, weights=weights), np.mean(each, axis=0))
     assert averaged(total, 1) is total
+
+
+def test_retrieval_that_always_answers_the_same_is_at_its_chance():
+    """One patient has most of the probes: a score that looks at no probe finds him whenever he is meant."""
+    probes = np.array(["a"] * 8 + [f"p{i}" for i in range(12)])
+    gallery = np.array(["b", "a", *[f"p{i}" for i in range(12)]])
+    favourite = np.tile((gallery == "a").astype(float), (len(probes), 1))
+    rank1, _, precision = retrieval(favourite, probes, gallery, seed=0, draws=100)
+    assert rank1.value == rank1.chance == 8 / 20
+    assert rank1.detail["random_order_chance"] == pytest.approx(1 / 14)
+    assert precision.value <= precision.chance
+    even = [f"p{i}" for i in range(12)]
+    assert retrieval(np.eye(12), even, even, seed=0, draws=100)[0].chance == pytest.approx(1 / 12)
+
+
+def test_a_second_film_of_the_commonest_patient_stands_behind_everybody_elses_first():
+    probes, gallery = np.array(["a", "a", "a", "b", "b", "c"]), np.array(["a", "a", "b", "c"])
+    fixed = fixed_order(probes, gallery)
+    assert fixed.rank.tolist() == [1, 1, 1, 2, 2, 3]
+
+
+def test_nothing_found_is_no_proof_that_nothing_is_there():
+    people = [f"p{i}" for i in range(20)]
+    never = identification("naming", np.zeros(20, int), np.ones(20, int), people, seed=0, classes=20, draws=100)
+    assert (never.value, never.low) == (0, 0)
+    assert never.high == pytest.approx(1 - 0.05 ** (1 / 20))
+    once = identification("naming", np.zeros(20, int), np.eye(20, dtype=int)[0] == 0, people, seed=0, draws=100)
+    assert "interval" not in once.detail

@@ -697,7 +697,35 @@ def mean_average_precision_chance(matches: ArrayLike, gallery: int) -> float:
     return float(np.mean((harmonic + (m - 1) / (gallery - 1) * (gallery - harmonic)) / gallery))
 
 
+def fixed_order(probe_patients: NDArray[Any], gallery_patients: NDArray[Any]) -> Ranking:
+    """The best ranking that looks at no probe: the same order for all, patients with most probes first.
+
+    To retrieval what the majority rate is to a classifier: features that say nothing often have a favourite, and with
+    it this rate, not that of a random order.
+    """
+    names, counts = np.unique(probe_patients, return_counts=True)
+    often = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    seen: dict[Any, int] = {}
+    places = []
+    for i, patient in enumerate(gallery_patients.tolist()):
+        seen[patient] = seen.get(patient, 0) + 1
+        places.append((seen[patient], -often.get(patient, 0), i))  # a patient's second film after everybody's first
+    order = sorted(range(len(places)), key=places.__getitem__)
+    score = np.empty(len(places))
+    score[order] = -np.arange(len(places))
+    return rankings(np.broadcast_to(score, (len(probe_patients), len(score))), probe_patients, gallery_patients)
+
+
 # Whole measurements --------------------------------------------------------------------------------------------------
+
+
+def seldom(measurement: Measurement) -> Measurement:
+    """A rate of nothing with an upper bound: resampling nothing gives nothing, but a rate of 1 − 0.05^(1/n) would show
+    nothing in n patients one time in twenty."""
+    if not measurement.measured or measurement.value != 0:
+        return measurement
+    detail = {**measurement.detail, "interval": "exact one-sided 95 % bound, nothing was found"}
+    return replace(measurement, high=max(measurement.high, 1 - 0.05 ** (1 / measurement.n)), detail=detail)
 
 
 def fold(measurement: Measurement, name: str | None = None) -> Measurement:
@@ -793,7 +821,7 @@ def identification(
 ) -> Measurement:
     """Accuracy of a classifier of patients, sex or age bins; chance is the majority rate, the uniform in detail."""
     uniform, majority = chances(truth, classes)
-    return measure(
+    found = measure(
         name,
         accuracy,
         patients,
@@ -807,6 +835,7 @@ def identification(
         fewest=fewest,
         detail={**(detail or {}), "uniform_chance": uniform, "majority_chance": majority},
     )
+    return seldom(found)
 
 
 def retrieval(
@@ -820,9 +849,12 @@ def retrieval(
     draws: int = 1000,
     fewest: int = FEWEST_PATIENTS,
 ) -> list[Measurement]:
-    """Rank-k and mAP of probes in a gallery, over probe patients; probes without a match are left out and counted."""
-    probes = np.asarray(probe_patients)
-    ranking = rankings(similarity, probes, gallery_patients)
+    """Rank-k and mAP of probes in a gallery, over probe patients; probes without a match are left out and counted.
+
+    Chance is the larger of a random order's and of the best fixed order's; both are in detail.
+    """
+    probes, gallery = np.asarray(probe_patients), np.asarray(gallery_patients)
+    ranking = rankings(similarity, probes, gallery)
     kept = ranking.kept
     about = {"gallery": ranking.gallery, "probes_without_match": int(np.count_nonzero(~kept))}
     options: dict[str, Any] = {
@@ -831,17 +863,22 @@ def retrieval(
         "draws": draws,
         "fewest": fewest,
         "better": "lower",
-        "detail": about,
     }
 
+    def found(name: str, values: Floats, fixed: Floats, random: float) -> Measurement:
+        constant = float(fixed.mean())
+        detail = {**about, "random_order_chance": random, "fixed_order_chance": constant}
+        chance = max(random, constant)
+        return seldom(measure(name, mean, probes[kept], values, chance=chance, detail=detail, **options))
+
     def all_measures() -> Iterator[Measurement]:
+        fixed = fixed_order(probes[kept], gallery)
         for k in ks:
-            chance = rank_k_chance(ranking.matches[kept], ranking.gallery, k)
-            hits = (ranking.rank[kept] <= k).astype(np.float64)
-            yield measure(f"retrieval rank-{k}", mean, probes[kept], hits, chance=chance, **options)
-        chance = mean_average_precision_chance(ranking.matches[kept], ranking.gallery)
-        precision = ranking.average_precision[kept]
-        yield measure("retrieval mAP", mean_average_precision, probes[kept], precision, chance=chance, **options)
+            random = rank_k_chance(ranking.matches[kept], ranking.gallery, k)
+            hits, constant = ((ranks <= k).astype(np.float64) for ranks in (ranking.rank[kept], fixed.rank))
+            yield found(f"retrieval rank-{k}", hits, constant, random)
+        random = mean_average_precision_chance(ranking.matches[kept], ranking.gallery)
+        yield found("retrieval mAP", ranking.average_precision[kept], fixed.average_precision, random)
 
     if not kept.any():
         reason = "no probe has a film of its patient in the gallery"

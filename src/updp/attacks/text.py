@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from updp.attacks.base import Budget, Cache, absent, by_patient, limited, named, too_few
-from updp.measurement import FEWEST_PATIENTS, Measurement, mean, measure, retrieval
+from updp.measurement import FEWEST_PATIENTS, Measurement, mean, measure, retrieval, seldom
 
 if TYPE_CHECKING:
     from updp.evaluation.exhibit import Exhibit
@@ -74,7 +73,7 @@ class Text:
             "by_category": dict(sorted(kinds.items())),
             "share_in_real_reports": float(np.mean(before)) if before else None,
         }
-        m = measure(
+        rate = measure(
             name,
             mean,
             exhibit.patients[rows],
@@ -86,11 +85,7 @@ class Text:
             draws=budget.draws,
             detail=detail,
         )
-        if m.measured and not hit.any():
-            # Resampling nothing gives nothing; a rate of 1 − 0.05^(1/n) would show nothing in n patients 1 time in 20.
-            bound = 1 - 0.05 ** (1 / m.n)
-            m = replace(m, high=bound, detail={**m.detail, "interval": "exact one-sided 95 % bound, nothing was found"})
-        return m
+        return seldom(rate)
 
     def _reports(self, exhibit: Exhibit, budget: Budget, seed: int) -> list[Measurement]:
         """Released reports as probes, one real report of each patient as the gallery: the own one, then another."""
