@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from updp.attacks.base import SCORED, Budget, Cache, absent, by_patient, limited, named, roc_points, too_few, within
 from updp.attacks.cache import Layered, MemoryCache, Shelved, key_of
 from updp.attacks.features import Look, as_tensor, finite, weights_digest
-from updp.measurement import FEWEST_PATIENTS, Measurement, auc, fold, mean, measure, tpr_at_fpr
+from updp.measurement import FEWEST_PATIENTS, Measurement, auc, fold, mean, measure, seldom, tpr_at_fpr
 
 if TYPE_CHECKING:
     from updp.evaluation.exhibit import Exhibit
@@ -225,7 +225,7 @@ class Membership(Shelved):
         # An exact copy is looked for among all released films, those made from training films first of all.
         copied = released[everyone] >= max(exact, limit)
         detail: dict[str, Any] = {"question": QUESTION, "limit": limit, "training_films": len(codes)}
-        out = [
+        shares = [
             measure(
                 names[0],
                 mean,
@@ -247,7 +247,7 @@ class Membership(Shelved):
                 **options,
             ),
         ]
-        return out
+        return [seldom(share) for share in shares]
 
 
 def _sample(
