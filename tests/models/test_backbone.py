@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from updp.models.backbone import EfficientNetLite0, FilmEncoder, pooled
+from updp.models.backbone import EfficientNetLite0, FilmEncoder, pooled, settled
 
 
 def test_imagenet_weights_fill_every_layer():
@@ -41,3 +41,33 @@ def test_frozen_blocks_stay_as_they_are():
 def test_films_of_any_size_are_seen_at_one():
     encoder = FilmEncoder(32).eval()
     assert encoder(torch.rand(1, 1, 100, 100)).shape == encoder(torch.rand(1, 1, 32, 32)).shape
+
+
+def test_a_settled_network_sees_the_same_without_its_norms():
+    torch.manual_seed(0)
+    network = FilmEncoder(64).eval()
+    for part in network.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):  # as if it had learned
+            torch.nn.init.uniform_(part.weight, 0.5, 1.5)
+            torch.nn.init.uniform_(part.bias, -0.2, 0.2)
+            torch.nn.init.uniform_(part.running_mean, -0.2, 0.2)
+            torch.nn.init.uniform_(part.running_var, 0.5, 1.5)
+    films = torch.rand(3, 1, 64, 64)
+    still = settled(network)
+    assert not any(isinstance(part, torch.nn.BatchNorm2d) for part in still.modules())
+    assert any(isinstance(part, torch.nn.BatchNorm2d) for part in network.modules())  # the other stays as it was
+    with torch.no_grad():
+        torch.testing.assert_close(still(films), network(films), atol=1e-4, rtol=1e-4)
+
+
+def test_one_pass_gives_maps_on_the_way_and_the_features():
+    torch.manual_seed(0)
+    backbone = EfficientNetLite0().eval()
+    films = torch.rand(2, 1, 64, 64)
+    with torch.no_grad():
+        middle, last, features = backbone.maps_through(films, (10, 15))
+        torch.testing.assert_close([middle, last], backbone.maps_at(films, (10, 15)))
+        torch.testing.assert_close(features, backbone(films))
+        (middle, features) = backbone.maps_through(films, (10,))
+        torch.testing.assert_close(features, backbone(films))
+        assert middle.shape[1] == 112

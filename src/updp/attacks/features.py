@@ -190,6 +190,9 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
 
     from updp.models.backbone import FilmEncoder, pooled, settled
 
+    def at(images: Tensor, size: int) -> Tensor:
+        return images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
+
     if role == "identity":
         from updp.attacks.siamese import START, Upper
 
@@ -204,9 +207,7 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
         upper = Upper(network)
 
         def identity(images: Tensor) -> dict[str, Tensor]:
-            size = network.size
-            seen = images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
-            maps = network.backbone.maps_at(seen, (START,))[0]
+            maps = network.backbone.maps_at(at(images, network.size), (START,))[0]
             features = upper.features(maps)
             return {"maps": maps.half(), "features": features.half(), "embedded": upper.embed(features).float()}
 
@@ -218,14 +219,12 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
     if role == "classifier":
         classifier: Any = pack.classifier
         if not isinstance(getattr(classifier, "encoder", None), FilmEncoder):
-            outside = getattr(classifier, "features", classifier.probabilities)
+            outside = classifier.features if hasattr(classifier, "features") else classifier.probabilities
             return lambda images: {"features": outside(images).half()}
         encoder, head = settled(classifier.encoder), classifier.head
 
         def findings(images: Tensor) -> dict[str, Tensor]:
-            size = encoder.size
-            seen = images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
-            middle, last, maps = encoder.backbone.maps_through(seen, (MIDDLE, LAST))
+            middle, last, maps = encoder.backbone.maps_through(at(images, encoder.size), (MIDDLE, LAST))
             features = pooled(maps)
             return {
                 "middle": adaptive_avg_pool2d(middle, last.shape[-2:]).half(),

@@ -7,7 +7,6 @@ learned once; and a method that keeps films back is measured against what the ho
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -79,17 +78,3 @@ class Exhibit:
 
     def but(self, **changes: Any) -> Exhibit:
         return replace(self, **changes)
-
-    def digest(self, *columns: str) -> str:
-        """A digest of these columns, by which what was learned from them is cached."""
-        running = hashlib.sha256()
-        for name in columns:
-            column = getattr(self, name)
-            running.update(name.encode())
-            if isinstance(column, list):
-                for text in column:
-                    running.update(len(text).to_bytes(8, "big") + text.encode())
-            else:
-                running.update(str((column.shape, column.dtype.str)).encode())
-                running.update(np.ascontiguousarray(column).tobytes())
-        return running.hexdigest()
