@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tests.evaluation.probes import Broken, Fixed, PixelLinkage, few, figure, passing
 from updp.evaluation import charts
 from updp.evaluation.evaluate import evaluate
-from updp.evaluation.report import BadFrontier, curve_points, points, read_frontier, thinned
+from updp.evaluation.report import BadFrontier, _main, curve_points, points, read_frontier, thinned
 from updp.measurement import Measurement
 
 POINT = {
@@ -142,3 +142,14 @@ def test_an_interval_is_drawn_for_one_patient_fewer_than_none():
     m = Measurement("x", 1.0, 1.0, 1.0, 3, None, "higher")
     assert "<svg" in charts.interval(m.value, m.low, m.high, None, None, (0.0, 1.0))
     assert np.isfinite(charts._Frame(10, 10, 1.0, 1.0, 0.0, 0.0).x(1.0))
+
+
+def test_what_a_release_adds_stands_in_the_first_table_and_further_views_below():
+    def first(name):
+        return _main(Measurement(name, 0.1, 0.0, 0.2, 20, 0.0, "higher"), None)
+
+    assert first("gain in BLEU-4: local + de-identified, 5% of local minus local only")
+    assert first("utility relative to real: ROUGE-L COCO, transfer de-identified")
+    assert first("findings_f1: transfer raw")
+    assert not first("BLEU-4 (raw): transfer raw")
+    assert not first("meteor_exact_stem (raw): transfer raw")
