@@ -72,7 +72,7 @@ def load_case(
     rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
     if not rows:
         raise NotComparable("the release has no films; there is nothing to measure")
-    links = _originals(release, rows, vault or release.parent / "vault", key)
+    links = _originals(rows, vault or release.parent / "vault", key)
     opened, digest = _source(source, release, policy, key, layout)
     originals = _studies(opened, rows, links, key)
     if len({(one.patient, one.split) for one in originals}) != len({one.patient for one in originals}):
@@ -116,7 +116,7 @@ class Original(NamedTuple):
     released: bool
 
 
-def _originals(release: Path, rows: Mapping[str, Any], vault: Path, key: Key) -> dict[str, dict[str, Any]]:
+def _originals(rows: Mapping[str, Any], vault: Path, key: Key) -> dict[str, dict[str, Any]]:
     """The vault's links of the films given to the method, by release id: those released, and those it kept back."""
     try:
         links = list(open_vault(vault, key))

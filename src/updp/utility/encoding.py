@@ -30,9 +30,6 @@ class Encoded:
     features: NDArray[np.float32]  # N x 1280, below the head: the space of FD-classifier
     probabilities: NDArray[np.float32]  # N x findings of the pack's classifier
 
-    def take(self, rows: NDArray[Any]) -> Encoded:
-        return Encoded(self.middle[rows], self.last[rows], self.features[rows], self.probabilities[rows])
-
 
 def encode(films: NDArray[np.uint8], pack: Pack, cache: Cache | None) -> Encoded:
     """What the pack's classifier sees in these films."""
