@@ -33,6 +33,7 @@ from updp.measurement import (
     rankings,
     ratio,
     retrieval,
+    seldom,
     tpr_at_fpr,
     verification,
 )
@@ -350,6 +351,33 @@ def test_patients_needed_grows_with_the_square():
 
 def test_no_number_of_patients_moves_the_value_itself():
     assert patients_needed(example(value=0.6, high=0.7), below=0.55) is None
+
+
+@pytest.mark.parametrize("below", [0.001, 0.01, 0.05])
+@pytest.mark.parametrize("n", [12, 60, 250])
+def test_patients_needed_for_a_rate_of_zero_are_those_of_its_exact_bound(n, below):
+    none = np.zeros(n, dtype=int)
+    m = identification("naming", none, none + 1, np.arange(n), seed=0, classes=20, draws=20)
+    need = patients_needed(m, below=below)
+    if m.high <= below:
+        assert need == n
+        return
+    none = np.zeros(need, dtype=int)
+    assert identification("naming", none, none + 1, np.arange(need), seed=0, classes=20, draws=20).high <= below
+    assert 1 - 0.05 ** (1 / (need - 1)) > below
+
+
+def test_residual_phi_of_one_per_cent_takes_three_hundred_patients():
+    m = seldom(Measurement("residual PHI", 0, 0, 0, 60, 0.0, "lower"))
+    assert patients_needed(m, below=0.01) == 299
+
+
+def test_a_value_too_near_its_bound_asks_for_no_number():
+    near = example(value=0.549, low=0.45, high=0.65, n=60)
+    assert patients_needed(near, below=0.55) is None
+    assert patients_needed(near, above=0.548) is None
+    assert patients_needed(near, below=0.56) <= 100 * near.n
+    assert patients_needed(near, width=0.002) == pytest.approx(600_000, abs=1)  # a width is asked for, not read off
 
 
 def test_patients_needed_without_a_figure_assumes_the_worst_case():

@@ -25,6 +25,11 @@ Floats = NDArray[np.float64]
 
 #: Below this many patients a bootstrap interval is not to be believed, whatever it says.
 FEWEST_PATIENTS = 10
+#: A value nearer to its bound than this share of its half interval (a fifth of a standard error) may as well lie on the
+#: other side: how many patients would settle it is not known.
+NEAREST = 0.1
+#: How often an exact one-sided 95 % bound is below the true rate.
+_MISS = 0.05
 #: Entries of one draws x rows block of weights (8 bytes each): bounds memory, not the result.
 _BLOCK = 2_000_000
 
@@ -462,8 +467,9 @@ def patients_needed(
     """How many patients would make the interval narrow enough, if the value stayed what it is.
 
     Enough for a total ``width``, or for the upper bound to fall to ``below``, or for the lower bound to rise to
-    ``above``. None where no number would do, since the value itself is on the wrong side. Intervals narrow with the
-    square root of the number of patients. Without a figure yet, the worst case of a rate between 0 and 1 is assumed.
+    ``above``. None where no number would do: the value itself is on the wrong side, or too near to tell (``NEAREST``).
+    Intervals narrow with the square root of the number of patients; the exact bound of a rate of zero (``seldom``)
+    falls with the number itself. Without a figure yet, the worst case of a rate between 0 and 1 is assumed.
     """
     if [width, below, above].count(None) != 2:
         raise ValueError("give exactly one of width, below and above")
@@ -482,6 +488,11 @@ def patients_needed(
     if now <= 0 and allowed >= 0:
         return m.n
     if allowed <= 0:
+        return None
+    if below is not None and m.low == m.value == 0:
+        # Resampling nothing gives nothing, so an upper bound above zero is the exact one: 1 − 0.05^(1/n).
+        return m.n if now <= allowed or below >= 1 else math.ceil(math.log(_MISS) / math.log1p(-below))
+    if width is None and allowed < NEAREST * now:
         return None
     return max(m.n, math.ceil(m.n * (now / allowed) ** 2)) if now > allowed else m.n
 
@@ -725,7 +736,7 @@ def seldom(measurement: Measurement) -> Measurement:
     if not measurement.measured or measurement.value != 0:
         return measurement
     detail = {**measurement.detail, "interval": "exact one-sided 95 % bound, nothing was found"}
-    return replace(measurement, high=max(measurement.high, 1 - 0.05 ** (1 / measurement.n)), detail=detail)
+    return replace(measurement, high=max(measurement.high, 1 - _MISS ** (1 / measurement.n)), detail=detail)
 
 
 def fold(measurement: Measurement, name: str | None = None) -> Measurement:

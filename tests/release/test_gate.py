@@ -107,6 +107,13 @@ def test_too_few_patients_to_be_sure_blocks_and_says_how_many_would_do(name, uns
     assert int(told.group(1)) == pytest.approx(needed, abs=1)
 
 
+def test_a_value_too_near_its_bound_blocks_and_names_no_number():
+    near = figure("strongest linkage", 0.5999, 0.50, 0.70, n=20)
+    detail = check(verdict(evidence=GOOD | {"linkage": [near]}), "linkage").detail
+    assert "too near" in detail
+    assert "about" not in detail
+
+
 def test_identification_and_attributes_are_bounded_above_their_own_chance():
     frequent = figure("identification", 0.50, 0.45, 0.58, chance=0.5)
     assert verdict(evidence=GOOD | {"identification": [frequent]}).status == "passed"

@@ -152,6 +152,8 @@ def _told(bound: Bound, allowed: float, m: Measurement, held: bool) -> str:
     if held:
         return out
     need = patients_needed(m, above=allowed) if bound.side == "lower" else patients_needed(m, below=allowed)
+    if need is None and (m.value < allowed if bound.side == "lower" else m.value > allowed):
+        return f"{out}, and more {m.unit} would not change that"
     if need is None:
-        return f"{out}, and more patients would not change that"
+        return f"{out}: the value is too near it to say how many {m.unit} would do"
     return f"{out}: too few {m.unit} to be sure, about {need} would do"
