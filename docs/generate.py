@@ -18,7 +18,7 @@ _MADE = "<!-- Made by docs/generate.py from the code; do not edit. -->\n"
 
 def pages() -> dict[str, str]:
     """Every generated page: path within docs/ to text."""
-    from updp.policy import json_schema
+    from updp.core.policy import json_schema
 
     return {
         "reference/policy.md": policy_page(),
@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
 
 
 def policy_page() -> str:
-    from updp.policy import Policy, Section
+    from updp.core.policy import Policy, Section
 
     out = [
         _MADE,
@@ -141,7 +141,7 @@ def _default(option: Any) -> str:
 
 
 def reason_codes_page() -> str:
-    from updp.quarantine import REPAIR, Reason
+    from updp.core.reasons import REPAIR, Reason
 
     out = [
         _MADE,

@@ -53,10 +53,10 @@ def main() -> None:
 
 def one_identity(folder: Path) -> str:
     """A page with one patient in three places, before and after."""
-    from updp import demo
-    from updp.keys import Key
+    from updp.core.keys import Key
     from updp.release.assemble import finished
-    from updp.virtual import Ledger
+    from updp.virtual import demo
+    from updp.virtual.hospital import Ledger
 
     ledger, policy, key = Ledger.load(folder / "ledger.json"), demo.demo_policy(), Key.load(folder / "key")
     outcome = finished(folder / "run")

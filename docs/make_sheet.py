@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from updp.bench.ablation import validation_studies
-from updp.methods.updp import UPDP
-from updp.study import Study
+from updp.core.record import Study
+from updp.methods.updp.method import UPDP
 
 #: One film of each, in this order, so that the sheet shows what findings look like.
 WANTED = ((), ("Cardiomegaly",), ("Effusion",), ("Atelectasis",), ("Pneumothorax",), ("Infiltration",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from updp.canaries import Hit, Net, sweep
+from updp.virtual.canaries import Hit, Net, sweep
 
 __all__ = ["Hit", "Net", "assert_none_in_text", "assert_none_under", "sweep"]
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from updp.keys import Key
-from updp.policy import Policy
+from updp.core.keys import Key
+from updp.core.policy import Policy
 
 #: Names and numbers of invented patients; none may appear in anything that is printed or released.
 CANARIES = ("Quibblesworth", "Zanthora", "MRN7741982", "ACC5550123")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from updp.policy import BadPolicy, Policy
+from updp.core.policy import BadPolicy, Policy
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

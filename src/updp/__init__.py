@@ -16,20 +16,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from updp.core.version import __version__
 
 # Public name -> the module that holds it.
 _PUBLIC = {
-    "deidentify": "updp.flow",
+    "deidentify": "updp.pipeline.run",
     "evaluate": "updp.evaluation.evaluate",
     "tune": "updp.evaluation.tune",
     "verify": "updp.release.verify",
     "open_source": "updp.sources",
     "scan": "updp.reports",
     "load_pack": "updp.models",
-    "Key": "updp.keys",
-    "Policy": "updp.policy",
-    "Study": "updp.study",
+    "Key": "updp.core.keys",
+    "Policy": "updp.core.policy",
+    "Study": "updp.core.record",
 }
 
 __all__ = [
@@ -47,16 +47,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from updp.core.keys import Key
+    from updp.core.policy import Policy
+    from updp.core.record import Study
     from updp.evaluation.evaluate import evaluate
     from updp.evaluation.tune import tune
-    from updp.flow import deidentify
-    from updp.keys import Key
     from updp.models import load_pack
-    from updp.policy import Policy
+    from updp.pipeline.run import deidentify
     from updp.release.verify import verify
     from updp.reports import scan
     from updp.sources import open_source
-    from updp.study import Study
 
 
 def __getattr__(name: str) -> Any:

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tests.conftest import Hospital, sweep
-from tests.evaluation.probes import Budget, Fixed, PixelLinkage, figure
+from tests.evaluation.fake_probes import Budget, Fixed, PixelLinkage, figure
 from updp.bench import methods as module
 from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, published
-from updp.evaluation.sample import Setting
-from updp.measurement import Measurement
+from updp.core.measurement import Measurement
+from updp.evaluation.cohort.sample import Setting
 from updp.methods import METHODS, UnknownMethod
 
 

@@ -2,7 +2,7 @@ import pytest
 
 import updp
 from tests.conftest import Hospital
-from tests.evaluation.probes import Budget
+from tests.evaluation.fake_probes import Budget
 from updp.evaluation import evaluate as module
 
 

@@ -7,13 +7,13 @@ import pytest
 
 import updp
 from tests.conftest import CANARIES, same_tree, sweep
-from tests.evaluation.probes import Broken, Fixed, PixelLinkage, few, figure, passing
+from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
+from updp.core.measurement import Measurement
+from updp.core.policy import Policy
+from updp.core.storage import OutputError
+from updp.evaluation.cohort.load import NotComparable
 from updp.evaluation.evaluate import evaluate, run_probes
-from updp.evaluation.load import NotComparable
-from updp.measurement import Measurement
-from updp.policy import Policy
 from updp.release.assemble import finished
-from updp.release.files import OutputError
 from updp.release.signature import public_key
 
 

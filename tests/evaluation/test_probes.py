@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from tests.attacks import hospital
-from tests.utility import small
-from updp.attacks import attacks
-from updp.attacks.base import Budget, too_few
+from tests.evaluation.probes.attacks import hospital
+from tests.evaluation.probes.utility import small
+from updp.core.policy import GatePolicy
 from updp.evaluation.evaluate import NO_MEMBERS, NOT_QUICK, SAVINGS, default_probes, left_out, run_probes
+from updp.evaluation.probes.attacks import attacks
+from updp.evaluation.probes.attacks.base import Budget, too_few
+from updp.evaluation.probes.utility import utilities
 from updp.evaluation.report import CURVES, curve_points
-from updp.policy import GatePolicy
 from updp.release.gate import BOUNDS, MEASUREMENTS, judge
-from updp.utility import utilities
 
 
 def by_question(measured):
@@ -139,9 +139,9 @@ def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeyp
     """The two keep other films back; what is made anew for the second is of its released films."""
     import torch
 
-    from updp.attacks import features
-    from updp.attacks.cache import MemoryCache
-    from updp.utility import base
+    from updp.core.cache import MemoryCache
+    from updp.evaluation.probes.attacks import features
+    from updp.evaluation.probes.utility import base
 
     monkeypatch.setitem(base._QUICK, "steps", 20)
     monkeypatch.setitem(base._QUICK, "most_steps", 20)
@@ -173,8 +173,8 @@ def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeyp
 
 
 def test_attacks_look_at_real_films_once_whatever_a_method_keeps_back(untouched, tmp_path, monkeypatch):
-    from updp.attacks import features
-    from updp.attacks.cache import MemoryCache
+    from updp.core.cache import MemoryCache
+    from updp.evaluation.probes.attacks import features
 
     pack, cache, seen = hospital.simple_pack(tmp_path), MemoryCache(), []
     real = {film.tobytes() for film in untouched.real}

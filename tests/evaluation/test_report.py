@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from tests.evaluation.probes import Broken, Fixed, PixelLinkage, few, figure, passing
+from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
+from updp.core.measurement import Measurement
 from updp.evaluation import charts
 from updp.evaluation.evaluate import evaluate
 from updp.evaluation.report import BadFrontier, _main, curve_points, points, read_frontier, thinned
-from updp.measurement import Measurement
 
 POINT = {
     "method": "dp-pix",

@@ -6,14 +6,24 @@ import numpy as np
 import pytest
 
 from tests.conftest import Hospital, sweep
-from tests.evaluation.probes import Budget, Fixed, PixelLinkage, figure
+from tests.evaluation.fake_probes import Budget, Fixed, PixelLinkage, figure
+from updp.core.policy import Policy
+from updp.core.record import BENCHMARK_KEY, Study, split_of
 from updp.evaluation import tune as module
-from updp.evaluation.sample import NoSample, Setting, choose, exhibit_of, made_once, make, origin, settings, take_sample
+from updp.evaluation.cohort.sample import (
+    NoSample,
+    Setting,
+    choose,
+    exhibit_of,
+    made_once,
+    make,
+    origin,
+    settings,
+    take_sample,
+)
 from updp.evaluation.tune import choose_strength, hypervolume, tune
 from updp.methods import UnknownMethod
 from updp.models.pack import FORMAT
-from updp.policy import Policy
-from updp.study import BENCHMARK_KEY, Study, split_of
 
 SMALL = Policy.parse("[burned_in]\nmode='off'\n[image]\nsize=64\n")
 
@@ -71,7 +81,7 @@ def test_test_patients_are_never_looked_at(source, tmp_path):
 def test_a_second_call_makes_no_film_again(source, tmp_path, monkeypatch):
     options = {"out": tmp_path / "t", "method": "dp-pix", "strengths": [0.5], "films": 40, "probes": probes}
     first = tune(source, **options)
-    from updp.evaluation import sample as made
+    from updp.evaluation.cohort import sample as made
 
     def again(*args, **kwargs):
         raise AssertionError("made again")
@@ -188,5 +198,5 @@ def test_films_are_made_once_and_again_when_weights_or_updp_are_others(source, t
     held = made_once(sample, blurred, 0, tmp_path / "made")
     assert held.seconds == first.seconds  # read, not made
     assert np.array_equal(held.films, first.films)
-    monkeypatch.setattr("updp.__version__", "another")
+    monkeypatch.setattr("updp.core.version.__version__", "another")
     assert made_once(sample, blurred, 0, tmp_path / "made").origin != first.origin

@@ -7,11 +7,11 @@ from PIL import Image
 
 from tests.conftest import draw
 from tests.methods.tiny import tiny_pack
+from updp.core.reasons import Reason
+from updp.core.record import Study
 from updp.methods import UnknownMethod, make_method
 from updp.methods.k_same import KSame, cut
 from updp.models import PackError
-from updp.quarantine import Reason
-from updp.study import Study
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import numpy as np
 import torch
 
 from tests.conftest import draw
-from updp.methods.dcm import Compensator
-from updp.methods.prichexy import Deformer
-from updp.methods.privacy_net import EncoderAndTask
-from updp.methods.privdiff import Denoiser
+from updp.core.record import Study
+from updp.methods.dcm.method import Compensator
+from updp.methods.prichexy.method import Deformer
+from updp.methods.privacy_net.method import EncoderAndTask
+from updp.methods.privdiff.method import Denoiser
+from updp.methods.train import export_method
 from updp.models import load_pack
-from updp.study import Study
-from updp.training.methods import export_method
 
 
 def tiny_weights(pack_folder, out):

@@ -4,7 +4,7 @@ import torch
 from updp.models.autoencoder import Autoencoder
 from updp.models.generator import Condition, Generator, UNet, join, noise_level, signal
 from updp.models.vlm import VisionLanguage
-from updp.training.vocabulary import train_tokenizer
+from updp.training.tokenizer import train_tokenizer
 
 
 @pytest.fixture(scope="module")

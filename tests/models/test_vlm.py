@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from updp.models.vlm import VisionLanguage
-from updp.training.vocabulary import train_tokenizer
+from updp.training.tokenizer import train_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 import updp
-from updp.virtual import make_hospital
+from updp.virtual.hospital import make_hospital
 
 POLICY = "[burned_in]\nmode = 'off'\n[method]\nname = 'keep'\n[release]\nshard_size = 4\n[image]\nsize = 256\n"
 

@@ -1,6 +1,6 @@
 import pytest
 
-from updp.flow import deidentify
+from updp.pipeline.run import deidentify
 
 
 def test_the_croissant_description_is_valid_and_yields_the_manifest(hospital, tmp_path, key, policy):

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from updp.measurement import Measurement
-from updp.policy import GatePolicy
+from updp.core.measurement import Measurement
+from updp.core.policy import GatePolicy
 from updp.release.gate import BOUNDS, MEASUREMENTS, judge
 
 

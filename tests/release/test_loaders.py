@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import PLAIN, Hospital
 from updp import deidentify
-from updp.keys import Key
-from updp.policy import Policy
+from updp.core.keys import Key
+from updp.core.policy import Policy
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-a-release.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import updp.release.residual as module
-from updp.keys import Key
+from updp.core.keys import Key
+from updp.core.record import Report
 from updp.release.residual import residual_spans
 from updp.reports import Cleaner, Detector
-from updp.study import Report
 
 
 @pytest.mark.parametrize(

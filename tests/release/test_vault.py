@@ -4,8 +4,8 @@ import stat
 
 import pytest
 
-from updp.flow import deidentify
-from updp.keys import Key
+from updp.core.keys import Key
+from updp.pipeline.run import deidentify
 from updp.release.vault import BadVault, export, open_vault, seal
 
 

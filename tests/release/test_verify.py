@@ -4,8 +4,8 @@ import shutil
 import pytest
 
 from tests.conftest import Hospital
-from updp.flow import deidentify
-from updp.keys import Key
+from updp.core.keys import Key
+from updp.pipeline.run import deidentify
 from updp.release.signature import check_signature, public_key, sign
 from updp.release.verify import NotARelease, verify
 
@@ -13,7 +13,7 @@ from updp.release.verify import NotARelease, verify
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     from tests.conftest import PLAIN
-    from updp.policy import Policy
+    from updp.core.policy import Policy
 
     root = tmp_path_factory.mktemp("verify")
     source = Hospital(root / "export").write()

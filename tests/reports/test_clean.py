@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from updp.keys import Key
+from updp.core.keys import Key
+from updp.core.record import Report
 from updp.reports import Cleaner, Detector
-from updp.study import Report
 
 KEY = Key(bytes(range(32)))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from updp.keys import SHIFT_WEEKS, Key
+from updp.core.keys import SHIFT_WEEKS, Key
 from updp.reports import surrogates
 from updp.reports.lexicon import names, places, surrogate_names, vocabulary
 

@@ -6,13 +6,13 @@ import csv
 import random
 from pathlib import Path
 
+from updp.core.record import BENCHMARK_KEY, split_of
 from updp.reports import synthesis
 from updp.reports.lexicon import names
 from updp.reports.rules import Rules
 from updp.reports.synthesis import LABELS, Synthesizer, in_training
 from updp.reports.tagger import Features, Tagger, write_weights
 from updp.reports.train_tagger import encode, sentences
-from updp.study import BENCHMARK_KEY, split_of
 
 SENTENCES = ["The lungs are clear.", "No pleural effusion."]
 
@@ -67,7 +67,7 @@ def test_training_gives_weights_that_tag(tmp_path: Path) -> None:
 
 
 def test_carriers_of_training_and_test_are_disjoint() -> None:
-    held = Path(__file__).parents[2] / "benchmarks" / "held_out"
+    held = Path(__file__).parents[2] / "performance" / "held_out"
     train = set(Synthesizer(random.Random(0), SENTENCES).carriers)
     for path in held.glob("*.txt"):
         lines = {line.replace("\\n", "\n") for line in path.read_text("utf-8").splitlines() if line and line[0] != "#"}

@@ -10,8 +10,8 @@ from pydicom.datadict import dictionary_VR
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
-from updp.keys import Key
-from updp.policy import HeaderPolicy
+from updp.core.keys import Key
+from updp.core.policy import HeaderPolicy
 from updp.screening.headers import HeaderCleaner
 
 KEY = Key(bytes(range(32)))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from updp.policy import BurnedInPolicy
-from updp.quarantine import Reason, Refused
+from updp.core.policy import BurnedInPolicy
+from updp.core.reasons import Reason, Refused
 from updp.screening import burned_in
 from updp.screening.burned_in import Line, TextScreen, flatten, kept_words
 

@@ -30,8 +30,8 @@ from tests.screening.objects import (
     with_bytes,
     with_canaries,
 )  # fmt: skip
-from updp.policy import HeaderPolicy
-from updp.quarantine import Reason, Refused
+from updp.core.policy import HeaderPolicy
+from updp.core.reasons import Reason, Refused
 from updp.screening import tables
 from updp.screening.encoding import encode
 from updp.screening.headers import HeaderCleaner, identifiers
@@ -171,10 +171,10 @@ def test_the_name_is_the_one_the_report_uses():
 
 @pytest.mark.parametrize("sex", ["F", "M"])
 def test_header_and_report_follow_the_sex_together(sex):
+    from updp.core.record import Report
     from updp.reports import Cleaner, Detector
     from updp.reports.lexicon import surrogate_names
     from updp.screening.headers import identifiers
-    from updp.study import Report
 
     dataset = through_file(film(PatientName="SMITH^ROBIN", PatientSex=sex))
     family, given = str(clean(dataset).PatientName).split("^")

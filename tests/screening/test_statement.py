@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from updp.policy import Policy
+from updp.core.policy import Policy
 from updp.screening import conformance, tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "dicom-conformance.md"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.sources.exports import CANARY, container, draw, text_item, write_dicom, write_film, write_sr
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Study
 from updp.sources import Refusal, open_source, recognise
-from updp.study import Study
 
 FINDINGS = ("121071", "Finding")
 IMPRESSION = ("121073", "Impression")
@@ -202,8 +202,8 @@ def test_a_structured_report_of_another_patient_is_a_conflict(tmp_path):
 
 
 def test_a_study_disputed_by_its_structured_report_is_kept_back_whole(tmp_path):
-    from updp.flow import take_survey
-    from updp.keys import Key
+    from updp.core.keys import Key
+    from updp.pipeline.run import take_survey
 
     film(tmp_path, "a", SOPInstanceUID="1.2.3.1")
     film(tmp_path, "b", SOPInstanceUID="1.2.3.2", PatientID="MRN-2")

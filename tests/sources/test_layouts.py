@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.sources.exports import CANARY, draw, write_film
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Study
 from updp.sources import LAYOUTS, BadSource, Refusal, open_source, recognise
 from updp.sources import iu_xray as iu_xray_module
-from updp.study import Study
 
 
 def refusals(rows) -> dict[str, Reason]:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sources.exports import CANARY, write_dicom, write_film
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Study
 from updp.sources import BadSource, Refusal, open_source, recognise
-from updp.study import Study
 
 ROW = {
     "film_id": "f1",

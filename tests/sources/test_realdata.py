@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from updp.core.record import Study
 from updp.sources import open_source
-from updp.study import Study
 
 pytestmark = [
     pytest.mark.realdata,

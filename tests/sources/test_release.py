@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.sources.exports import CANARY, write_dicom, write_film
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
 from updp.release import manifest
 from updp.sources import BadSource, Refusal, open_source, recognise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from updp.study import FINDINGS, Report, Study
+from updp.core.record import FINDINGS, Report, Study
 from updp.training.config import PackConfig
 
 SIZE = 64

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from updp.study import FINDINGS, Report
+from updp.core.record import FINDINGS, Report
 from updp.training.prompts import clean_sentences, compose, describe, phrases
 
 

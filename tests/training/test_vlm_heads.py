@@ -8,8 +8,8 @@ import torch
 from tests.training.miniature import SIZE, TINY, studies
 from updp.models.vlm import VisionLanguage
 from updp.training.corpus import prepare_corpus
+from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import film_features, fit_heads, missing_words
-from updp.training.vocabulary import train_tokenizer
 
 
 def test_films_come_nearer_to_texts_that_describe_them(tmp_path):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp import film
-from updp.measurement import Interval, bootstrap
-from updp.methods.updp import UPDP
-from updp.quarantine import Refused
+from updp.core.measurement import Interval, bootstrap
+from updp.core.reasons import Refused
+from updp.core.record import BENCHMARK_KEY, Study, split_of
+from updp.imaging import film
+from updp.methods.updp.method import UPDP
 from updp.sources import open_source
-from updp.study import BENCHMARK_KEY, Study, split_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from updp.core.record import FINDINGS
+from updp.evaluation.probes.utility.lpips import read_trunk, trunk_features
 from updp.models.images import batched
-from updp.study import FINDINGS
 from updp.training.autoencoder import as_tensor
 from updp.training.figures import mean_auc, recall_at
 from updp.training.prompts import phrases
 from updp.training.vlm import draw_texts
-from updp.utility.lpips import read_trunk, trunk_features
 
 if TYPE_CHECKING:
     from updp.training.corpus import Corpus
@@ -141,7 +141,7 @@ def read_alexnet(path: Path) -> list[tuple[Tensor, Tensor]]:
 
 
 def train_judge(corpus: Corpus, trunk: Path, out: Path, *, seed: int = 77, say: Say = print) -> Judge:
-    """Fit a judge to a corpus and write it to ``out``; ``trunk`` are AlexNet's weights (`updp.utility.lpips`).
+    """Fit a judge to a corpus and write it to ``out``; ``trunk`` are AlexNet's weights.
 
     The ridge is chosen on one half of the training patients after fitting to the other: the validation patients, whose
     prompts it is to mark, have no part in it.

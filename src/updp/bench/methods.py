@@ -19,14 +19,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from updp.core.measurement import Measurement
+from updp.core.policy import GatePolicy
+from updp.core.storage import write_bytes
 from updp.evaluation import charts
+from updp.evaluation.cohort.load import private
+from updp.evaluation.cohort.sample import Sample, Setting, exhibit_of, made_once, settings, take_sample
 from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, point_of, run_probes
-from updp.evaluation.load import private
 from updp.evaluation.report import points
-from updp.evaluation.sample import Sample, Setting, exhibit_of, made_once, settings, take_sample
-from updp.measurement import Measurement
-from updp.policy import GatePolicy
-from updp.release.files import write_bytes
 
 Say = Callable[[str], None]
 #: What a table needs: attacks, and measures of utility.
@@ -156,8 +156,8 @@ def _row(
 
 
 def _probes(tables: Sequence[str]) -> list[Probe]:
-    from updp.attacks import attacks
-    from updp.utility import utilities
+    from updp.evaluation.probes.attacks import attacks
+    from updp.evaluation.probes.utility import utilities
 
     attackers = [name for table in tables for name in TABLES[table][0]]
     measures = [name for table in tables for name in TABLES[table][1]]

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from updp.evaluation.load import Case, NotComparable, load_case, private
-from updp.keys import Key, default_path
-from updp.measurement import Measurement, TooFewPatients
-from updp.release.files import write_bytes
+from updp.core.keys import Key, default_path
+from updp.core.measurement import Measurement, TooFewPatients
+from updp.core.storage import write_bytes
+from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
 from updp.release.gate import Verdict, judge
 
 if TYPE_CHECKING:
-    from updp.evaluation.exhibit import Exhibit
+    from updp.evaluation.cohort.exhibit import Exhibit
     from updp.models.pack import Pack
 
 log = logging.getLogger("updp")
@@ -89,7 +89,7 @@ def evaluate(
     `updp bench methods` to show beside this release.
     """
     from updp.models import load_pack
-    from updp.stations import hush
+    from updp.pipeline.stations import hush
 
     hush()  # libraries quote the data in warnings
     folder = Path(release).absolute()
@@ -115,20 +115,20 @@ NOT_QUICK = ("report generation", "images", "image-text")
 
 def default_probes(quick: bool = False) -> list[Probe]:
     """Every attack and every measure of utility there is; a quick evaluation takes those that bounds read."""
-    from updp.attacks import attacks
-    from updp.utility import UTILITIES, utilities
+    from updp.evaluation.probes.attacks import attacks
+    from updp.evaluation.probes.utility import UTILITIES, utilities
 
     return [*attacks(), *utilities([name for name in UTILITIES if not quick or name not in NOT_QUICK])]
 
 
 def budget_of(quick: bool) -> Any:
-    from updp.attacks import Budget
+    from updp.evaluation.probes.attacks import Budget
 
     return Budget.quick() if quick else Budget.full()
 
 
 def learned_in(folder: Path) -> Any:
-    from updp.attacks.cache import FolderCache
+    from updp.core.cache import FolderCache
 
     private(folder)
     return FolderCache(folder)
@@ -177,7 +177,7 @@ def _run(probe: Probe, exhibit: Exhibit, pack: Pack, budget: Any, seed: int, cac
     except TooFewPatients as few:
         return [Measurement.missing(probe.name, str(few), n=few.have, detail={"patients_needed": few.need})]
     except Exception as error:  # its message may quote the data; its type does not
-        from updp.stations import whereabouts
+        from updp.pipeline.stations import whereabouts
 
         log.debug("%s: %s", probe.name, whereabouts(error))
         return [Measurement.missing(probe.name, f"it failed ({type(error).__name__})", detail={"failed": True})]
@@ -193,7 +193,7 @@ def judged(
     frontier: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[dict[str, Any], Verdict]:
     """The release's facts with the evidence in them, and the verdict on it."""
-    import updp
+    from updp.core import version
 
     evidence: dict[str, list[Measurement]] = {}
     for m in measured:
@@ -212,7 +212,7 @@ def judged(
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
     facts = {name: value for name, value in case.facts.items() if name not in ("verification", "sweep")}
     facts |= {
-        "updp": updp.__version__,
+        "updp": version.__version__,
         "measurements": [m.to_json() for m in measured],
         "gate": verdict.to_json(),
         "frontier": [dict(point) for point in frontier],
@@ -226,7 +226,7 @@ def judged(
             "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},
             "kept_back": int(exhibit.kept_back.sum()),  # by the method; real films that judges learned from too
             "left_out": [*left_out(budget), *(f"{name}: not asked" for name in (NOT_QUICK if quick else ()))],
-            "versions": {"updp": updp.__version__, **{name: metadata.version(name) for name in ("numpy", "torch")}},
+            "versions": {"updp": version.__version__, **{name: metadata.version(name) for name in ("numpy", "torch")}},
         },
     }
     return facts, verdict

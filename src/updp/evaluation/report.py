@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from updp.core.measurement import Measurement
+from updp.core.policy import Policy
 from updp.evaluation import charts
-from updp.measurement import Measurement
-from updp.policy import Policy
 from updp.release.card import evidence_page
 from updp.release.gate import BOUNDS, MEASUREMENTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from updp.evaluation.exhibit import Exhibit
+    from updp.evaluation.cohort.exhibit import Exhibit
 
 #: Films on the sheet.
 SHOWN = 8
@@ -318,7 +318,7 @@ def thinned(rows: list[list[float]], most: int = 120) -> list[list[float]]:
 
 def _findings(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Per-finding AUCs of a judge beside those of the same judge on real films."""
-    from updp.utility.diagnosis import AGAINST
+    from updp.evaluation.probes.utility.diagnosis import AGAINST
 
     judges = [m for m in measured if m.measured and "each" in m.detail and "regime" in m.detail]
     by_regime = {str(m.detail["regime"]): m for m in judges}

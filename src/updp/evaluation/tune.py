@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from updp.core.policy import GatePolicy
+from updp.core.storage import write_bytes
 from updp.evaluation import charts
+from updp.evaluation.cohort.load import private
+from updp.evaluation.cohort.sample import exhibit_of, made_once, settings, take_sample
 from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, point_of, run_probes
-from updp.evaluation.load import private
 from updp.evaluation.report import points
-from updp.evaluation.sample import exhibit_of, made_once, settings, take_sample
-from updp.policy import GatePolicy
-from updp.release.files import write_bytes
 
 Say = Callable[[str], None]
 #: Strengths tried unless the user names others.
@@ -116,8 +116,8 @@ def tune(
 
 
 def _probes() -> list[Probe]:
-    from updp.attacks import attacks
-    from updp.utility import utilities
+    from updp.evaluation.probes.attacks import attacks
+    from updp.evaluation.probes.utility import utilities
 
     return [*attacks(["verification"]), *utilities(["diagnosis"])]
 

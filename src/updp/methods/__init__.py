@@ -17,11 +17,11 @@ METHODS: dict[str, str] = {
     "dp-pix": "updp.methods.dp_pix:DPPix",
     "k-same": "updp.methods.k_same:KSame",
     "image-to-image": "updp.methods.image_to_image:ImageToImage",
-    "privacy-net": "updp.methods.privacy_net:PrivacyNet",
-    "prichexy": "updp.methods.prichexy:PriCheXyNet",
-    "privdiff": "updp.methods.privdiff:PrivDiffNet",
-    "dcm": "updp.methods.dcm:DCMDeID",
-    "updp": "updp.methods.updp:UPDP",
+    "privacy-net": "updp.methods.privacy_net.method:PrivacyNet",
+    "prichexy": "updp.methods.prichexy.method:PriCheXyNet",
+    "privdiff": "updp.methods.privdiff.method:PrivDiffNet",
+    "dcm": "updp.methods.dcm.method:DCMDeID",
+    "updp": "updp.methods.updp.method:UPDP",
 }
 
 

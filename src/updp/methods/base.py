@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from updp.quarantine import Reason
-    from updp.study import Study
+    from updp.core.reasons import Reason
+    from updp.core.record import Study
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
-from updp.study import Study
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,9 +16,9 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
 from updp.methods.pixelate import cell_means, replicate
-from updp.study import Study
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import OnPack
-from updp.study import Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ class ImageToImage(OnPack):
         self.steps, self.guidance, self.told = steps, guidance, told
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
-        from updp.methods.updp import words_of
+        from updp.methods.updp.method import words_of
 
         if strength == 0:
             return self.pack.autoencoder.decode(self.pack.autoencoder.encode(films))

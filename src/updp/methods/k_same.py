@@ -18,9 +18,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import OnPack, stacked, unfit
-from updp.study import Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +155,7 @@ def _read(paths: list[Path], size: int) -> Tensor:
     import torch
     from PIL import Image
 
-    from updp import film
+    from updp.imaging import film
 
     squares = [film.square(np.asarray(Image.open(path).convert("L")), size, "crop") for path in paths]
     return torch.from_numpy(np.stack(squares))[:, None]

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from updp.core.reasons import Reason
+from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo, resolve_strength
-from updp.quarantine import Reason
-from updp.study import Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +111,7 @@ def stacked(studies: list[Study], size: int) -> Tensor:
     import numpy as np
     import torch
 
-    from updp import film
+    from updp.imaging import film
 
     squares = [film.square(study.pixels, size, "crop") for study in studies if study.pixels is not None]
     return torch.from_numpy(np.stack(squares))[:, None]

@@ -1,7 +1,7 @@
 """What was measured of each method, for `updp methods`: figures copied by machine from a run of `updp bench methods`.
 
-``measured.toml`` beside this file holds them; ``benchmarks/write_measured.py`` writes it from the ``methods.json`` of a
-bench. A method that no bench has seen has no entry, and the listing says so.
+``measured.toml`` beside this file holds them; ``performance/write_measured.py`` writes it from the ``methods.json`` of
+a bench. A method that no bench has seen has no entry, and the listing says so.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from updp.keys import Key
-from updp.policy import Policy
-from updp.quarantine import Reason
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.core.reasons import Reason
+from updp.core.storage import OutputError, sync_folder, write_bytes
 from updp.release import card, manifest
-from updp.release.files import OutputError, sync_folder, write_bytes
 from updp.release.gate import Status, Verdict, judge
 from updp.release.shard import STAMP, ShardRecord
 from updp.release.signature import checksum_line, file_sum, sign
@@ -278,11 +278,11 @@ def _facts(
     policy: Policy, released: int, reasons: Counter[str], tallies: Counter[str], verdict: Verdict
 ) -> dict[str, Any]:
     """Everything the evidence states, as data."""
-    import updp
+    from updp.core import version
 
     return {
         "format": "updp-evaluation-1",
-        "updp": updp.__version__,
+        "updp": version.__version__,
         "method": policy.method.model_dump(mode="json"),
         "counts": {"released": released, "quarantined": dict(sorted(reasons.items()))},
         "tallies": dict(sorted(tallies.items())),

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from updp.keys import Key
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.core.reasons import REPAIR, Reason
 from updp.methods import method_info
-from updp.policy import Policy
-from updp.quarantine import REPAIR, Reason
 from updp.release.manifest import COLUMNS
 from updp.release.signature import file_sum, public_key
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from updp import film
-from updp.study import Study
+from updp.core.record import Study
+from updp.imaging import film
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from updp.policy import GatePolicy
+from updp.core.policy import GatePolicy
 
 if TYPE_CHECKING:
-    from updp.measurement import Measurement
+    from updp.core.measurement import Measurement
 
 Status = Literal["passed", "blocked", "not-measured"]
 #: What was measured, by the question it answers.
@@ -144,7 +144,7 @@ def _unanswered(question: str, missing: Sequence[Measurement]) -> str:
 
 
 def _told(bound: Bound, allowed: float, m: Measurement, held: bool) -> str:
-    from updp.measurement import patients_needed
+    from updp.core.measurement import patients_needed
 
     limit = f"at least {allowed:.3f}" if bound.side == "lower" else f"at most {allowed:.3f}"
     end = "lower" if bound.side == "lower" else "upper"

@@ -27,11 +27,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from updp.keys import Key
-from updp.quarantine import Quarantined
+from updp.core.keys import Key
+from updp.core.reasons import Quarantined
+from updp.core.record import Report
+from updp.core.storage import write_bytes
 from updp.release import vault
-from updp.release.files import write_bytes
-from updp.study import Report
 
 #: The time stamp of released files, 1980-01-01: the earliest that every archive format can hold.
 STAMP = 315_532_800

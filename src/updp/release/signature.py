@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from updp.keys import Key
-from updp.release.files import write_bytes
+from updp.core.keys import Key
+from updp.core.storage import write_bytes
 
 _HEAD = "updp-signature-1"
 UNLISTED = ("checksums.sha256", "signature")

@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from updp.keys import Key
-from updp.release.files import write_bytes
+from updp.core.keys import Key
+from updp.core.storage import write_bytes
 
 _MAGIC = b"updp-vault-1\n"
 COLUMNS = (

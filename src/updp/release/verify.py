@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from updp.policy import BadPolicy, Policy
+from updp.core.policy import BadPolicy, Policy
 from updp.release import manifest
 from updp.release.gate import Check
 from updp.release.signature import BadSignature, check_signature, check_sums

@@ -22,9 +22,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from updp.core.record import BENCHMARK_KEY, split_of
 from updp.reports.lexicon import read_data, whitelist
 from updp.reports.synthesis import in_training
-from updp.study import BENCHMARK_KEY, split_of
 
 _LATIN = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 _WORD = re.compile(r"[A-Za-z]+")

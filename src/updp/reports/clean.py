@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from updp.core.record import Report
 from updp.reports import surrogates
 from updp.reports.categories import HOLE
 from updp.reports.detect import Detector
@@ -23,10 +24,9 @@ from updp.reports.lexicon import vocabulary, whitelist
 from updp.reports.retention import Retention, compare
 from updp.reports.view import View, plain
 from updp.reports.words import Span, Tokens
-from updp.study import Report
 
 if TYPE_CHECKING:
-    from updp.keys import Key
+    from updp.core.keys import Key
 
 Mode = Literal["surrogate", "tag"]
 _JOINT = "\n\n"

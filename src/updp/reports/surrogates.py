@@ -21,7 +21,7 @@ from updp.reports.categories import categories
 from updp.reports.lexicon import names, read_data, surrogate_names, word_class
 
 if TYPE_CHECKING:
-    from updp.keys import Key
+    from updp.core.keys import Key
 
 #: Identifiers made here begin with these letters; no issuer is known to.
 ID_PREFIX = "ZZ"

@@ -15,10 +15,10 @@ import random
 import re
 from pathlib import Path
 
+from updp.core.record import BENCHMARK_KEY, split_of
 from updp.reports.rules import Rules
 from updp.reports.synthesis import Labelled, Synthesizer
 from updp.reports.tagger import Features, windows, write_weights
-from updp.study import BENCHMARK_KEY, split_of
 
 _HOLE = re.compile(r"\S*XXXX\S*|_{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")

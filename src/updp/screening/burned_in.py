@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from updp.policy import BurnedInPolicy
-from updp.quarantine import Reason, Refused
+from updp.core.policy import BurnedInPolicy
+from updp.core.reasons import Reason, Refused
 from updp.screening.painting import Rect, paint_out
 from updp.screening.tables import read_text
 

@@ -30,11 +30,11 @@ from pydicom.tag import BaseTag
 from pydicom.uid import PYDICOM_IMPLEMENTATION_UID, UID
 from pydicom.valuerep import TEXT_VR_DELIMS
 
-from updp.keys import Key
-from updp.policy import HeaderPolicy
-from updp.quarantine import Reason, Refused
+from updp.core.keys import Key
+from updp.core.policy import HeaderPolicy
+from updp.core.reasons import Reason, Refused
 from updp.screening import tables
-from updp.screening.temporal import Shift
+from updp.screening.date_shift import Shift
 from updp.screening.words import MASK, Detector, Known, clean_descriptor, clean_narrative
 
 Element = DataElement | RawDataElement

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from updp.screening import tables
 
 if TYPE_CHECKING:
-    from updp.policy import Policy
+    from updp.core.policy import Policy
 
 _ACTIONS = {
     "X": "removed",

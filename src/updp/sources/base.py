@@ -24,11 +24,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from updp import film
-from updp.policy import ImagePolicy
-from updp.quarantine import Reason, Refused
+from updp.core.policy import ImagePolicy
+from updp.core.reasons import Reason, Refused
+from updp.core.record import FINDINGS, Report, Sex, Split, Study, View
+from updp.imaging import film
 from updp.sources import sections
-from updp.study import FINDINGS, Report, Sex, Split, Study, View
 
 #: Suffixes under which a film may lie that a table names by its stem.
 SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm", ".tif", ".tiff", ".webp", ".bmp", ".jp2")

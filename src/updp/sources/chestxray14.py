@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Split, Study
 from updp.sources.base import (
     BadSource,
     Layout,
@@ -25,7 +26,6 @@ from updp.sources.base import (
     sex_of,
     view_of,
 )
-from updp.study import Split, Study
 
 # The names "OriginalImage[Width,Height]" have a comma of their own: only the columns before them line up with the rows.
 _HEADER = (

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Split, Study, View
 from updp.sources.base import (
     BadSource,
     Layout,
@@ -20,7 +21,6 @@ from updp.sources.base import (
     sex_of,
     view_of,
 )
-from updp.study import Split, Study, View
 
 #: The fourteen columns of labels, also those of MIMIC-CXR's chexpert table.
 LABELS = (

@@ -15,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from updp import film
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Report, Study, View
+from updp.imaging import film
 from updp.sources import sections
 from updp.sources.base import (
     Layout,
@@ -31,7 +32,6 @@ from updp.sources.base import (
     sex_of,
     view_of,
 )
-from updp.study import Report, Study, View
 
 #: CR, DX (for presentation, for processing) and secondary capture image storage, multi-frame kinds included.
 FILMS = {

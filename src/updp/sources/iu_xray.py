@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Report, Study
 from updp.sources import mesh, sections
 from updp.sources.base import (
     MAX_LINE,
@@ -25,7 +26,6 @@ from updp.sources.base import (
     checked_text,
     split_of,
 )
-from updp.study import Report, Study
 
 _CHUNK = 2**16
 _SECTIONS = ("indication", "findings", "impression")

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Report, Study
 from updp.sources import sections
 from updp.sources.base import (
     BadSource,
@@ -30,7 +31,6 @@ from updp.sources.base import (
     split_of,
     view_of,
 )
-from updp.study import Report, Study
 
 #: Our name of a column, and the names it may have in a manifest; the first that is filled counts.
 COLUMNS: Mapping[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from updp.study import FINDINGS
+from updp.core.record import FINDINGS
 
 
 @cache

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Split, Study
 from updp.sources.base import (
     BadSource,
     Layout,
@@ -26,7 +27,6 @@ from updp.sources.base import (
     view_of,
 )
 from updp.sources.chexpert import LABELS
-from updp.study import Split, Study
 
 _SPLITS: tuple[Split, ...] = ("train", "val", "test")
 _SUFFIXES = (".jpg", ".dcm", ".png")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Report, Study
 from updp.sources import mesh, sections
 from updp.sources.base import BadSource, Layout, Members, Refusal, Stems, checked_text, read_report, read_table
-from updp.study import Report, Study
 
 _FOLDER = "ecgen-radiology"
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from updp.quarantine import Reason, Refused
+from updp.core.reasons import Reason, Refused
+from updp.core.record import Report, Study
 from updp.sources.base import (
     BadSource,
     Layout,
@@ -25,7 +26,6 @@ from updp.sources.base import (
     split_of,
     view_of,
 )
-from updp.study import Report, Study
 
 _COLUMNS = (
     "release_id",

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from updp.core.record import FINDINGS
 from updp.models.pack import Pack, load_pack
-from updp.study import FINDINGS
 from updp.training.autoencoder import as_tensor
 from updp.training.classifier import ClassifierStage
 from updp.training.config import PackConfig

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from updp.core.record import FINDINGS
 from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
-from updp.study import FINDINGS
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc

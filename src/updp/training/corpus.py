@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.study import BENCHMARK_KEY, FINDINGS, Study, split_of
+from updp.core.record import BENCHMARK_KEY, FINDINGS, Study, split_of
 from updp.training.prompts import clean_sentences
 
 

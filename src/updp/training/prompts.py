@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from updp.study import Report
+from updp.core.record import Report
 
 if TYPE_CHECKING:
     from updp.reports import Detector

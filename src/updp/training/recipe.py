@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from updp.core.record import Study
 from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
@@ -23,7 +24,6 @@ from updp.models.generator import UNet
 from updp.models.identity import Identity
 from updp.models.pack import Pack, load_pack, save_weights, write_pack_toml
 from updp.models.vlm import VisionLanguage
-from updp.study import Study
 from updp.training.autoencoder import AutoencoderStage
 from updp.training.card import card
 from updp.training.classifier import ClassifierStage
@@ -32,8 +32,8 @@ from updp.training.corpus import Corpus, prepare_corpus
 from updp.training.generator import GeneratorStage
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, run_stage
+from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
-from updp.training.vocabulary import train_tokenizer
 
 STAGES = ("autoencoder", "vlm", "generator", "identity", "classifier")
 Say = Callable[[str], None]
@@ -196,7 +196,7 @@ def export_pack(
 
 def read_films(sources: Iterable[str | Path]) -> Iterator[tuple[str, Study]]:
     """Every film of every source, decoded; one that cannot be read is passed over."""
-    from updp.quarantine import Refused
+    from updp.core.reasons import Refused
     from updp.sources import Refusal, open_source
 
     seen: Counter[str] = Counter()

@@ -103,7 +103,7 @@ def make_virtual_films(
 
 
 def write_virtual_films(examinations: list[Examination], folder: Path) -> None:
-    """`films.json` and one grey JPEG an examination, as `updp.virtual` reads them."""
+    """`films.json` and one grey JPEG an examination, as `updp.virtual.hospital` reads them."""
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.core.record import FINDINGS
 from updp.models.backbone import FEATURES, pooled
 from updp.models.vlm import VisionLanguage, sentence
-from updp.study import FINDINGS
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus

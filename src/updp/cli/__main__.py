@@ -1,0 +1,5 @@
+"""`python -m updp.cli` is `updp`."""
+
+from updp.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""What every other part speaks of: records, policy, keys, reason codes, storage, measurements."""

@@ -1,0 +1,80 @@
+"""What a release is judged on: real films and their released counterparts, row by row. It stays inside the hospital.
+
+Rows are the *originals*: every real film that was given to the method, those it kept back among them. They are the same
+for every release of a source under one key, whatever the method does, so what is learned from real films alone is
+learned once; and a method that keeps films back is measured against what the hospital had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.record import FINDINGS
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """Row ``i`` of every column is one film. Patients are pseudonyms; an adversary learns on the patients of the train
+    split and is scored on patients of the others, so that no attacker has seen a patient it is scored on."""
+
+    real: NDArray[np.uint8]  # N x size x size
+    released: NDArray[np.uint8]  # N x size x size, the counterpart of each real film; black where there is none
+    patients: NDArray[np.str_]
+    splits: NDArray[np.str_]  # train, val, test
+    views: NDArray[np.str_]  # PA, AP or ""
+    labels: NDArray[np.float32]  # N x findings, as source or report says; NaN where a film is not labelled
+    ages: NDArray[np.float32]  # NaN where not known
+    sexes: NDArray[np.str_]  # F, M or ""
+    real_texts: list[str]  # "" where there is no report
+    released_texts: list[str]
+    kept_back: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))  # by the method; none by default
+
+    def __post_init__(self) -> None:
+        count = len(self.real)
+        if not len(self.kept_back):
+            object.__setattr__(self, "kept_back", np.zeros(count, bool))
+        for f in fields(self):
+            if len(getattr(self, f.name)) != count:
+                raise ValueError(f"{f.name} has {len(getattr(self, f.name))} rows for {count} real films")
+        if self.real.shape != self.released.shape or self.real.ndim != 3:
+            raise ValueError(f"real films {self.real.shape} and released ones {self.released.shape} do not match")
+        if self.labels.shape[1:] != (len(FINDINGS),):
+            raise ValueError(f"labels are N x {len(FINDINGS)}, not {self.labels.shape}")
+        placed = set(zip(self.patients.tolist(), self.splits.tolist(), strict=True))
+        if len(placed) != len({patient for patient, _ in placed}):
+            raise ValueError("a patient is in two splits")
+
+    def __len__(self) -> int:
+        return len(self.real)
+
+    def rows(self, *splits: str) -> NDArray[np.int64]:
+        return np.flatnonzero(np.isin(self.splits, splits))
+
+    @cached_property
+    def paired(self) -> Exhibit:
+        """The rows that have a counterpart: what attackers and judges compare film by film. Choose rows first
+        (``updp.evaluation.probes.attacks.base.within``), or all films come into memory."""
+        return self.take(~self.kept_back) if self.kept_back.any() else self
+
+    def take(self, rows: NDArray[Any]) -> Exhibit:
+        """These rows, in this order."""
+        index = np.asarray(rows)
+        index = np.flatnonzero(index) if index.dtype == bool else index
+        columns: dict[str, Any] = {}
+        for f in fields(self):
+            column = getattr(self, f.name)
+            columns[f.name] = [column[i] for i in index] if isinstance(column, list) else column[index]
+        return Exhibit(**columns)
+
+    def told(self, *sides: str) -> NDArray[np.bool_]:
+        """Which rows have a report on each of these sides, real or released."""
+        columns = [self.real_texts if side == "real" else self.released_texts for side in sides]
+        return np.array([all(text.strip() for text in texts) for texts in zip(*columns, strict=True)], bool)
+
+    def but(self, **changes: Any) -> Exhibit:
+        return replace(self, **changes)

@@ -1,0 +1,310 @@
+"""From a release, its source and the key to the exhibit: every film given to the method beside what it made of it.
+
+The vault says which is which, so this runs inside the hospital only. Nothing is compared before it is certain that the
+release is whole, was signed with this key, and was made from this source; what is not is refused in one sentence.
+Films are decoded once into files on disk, so that memory does not grow with the release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.keys import Key
+from updp.core.policy import BadPolicy, Policy
+from updp.core.reasons import Refused
+from updp.core.record import FINDINGS, Report, Study
+from updp.evaluation.cohort.exhibit import Exhibit
+from updp.imaging import film
+from updp.release import manifest
+from updp.release.signature import BadSignature, check_signature, check_sums, file_sum, public_key
+from updp.release.vault import BadVault, open_vault
+
+if TYPE_CHECKING:
+    from updp.sources.base import Source
+
+Films = NDArray[np.uint8]
+#: Names other label sets, and reports, have for the same finding.
+SAME_FINDING = {
+    "Pleural Effusion": "Effusion",
+    "pleural effusion": "Effusion",
+    "pleural thickening": "Pleural_Thickening",
+    "infiltrate": "Infiltration",
+    **{name.lower(): name for name in FINDINGS},
+}
+
+
+class NotComparable(ValueError):
+    """Release, source and key do not belong together; the message says which and names no patient."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release that may be judged: what it is compared on, and what it says of itself."""
+
+    release: Path
+    exhibit: Exhibit
+    policy: Policy
+    facts: dict[str, Any]  # evidence/evaluation.json as it stands
+    manifest: str  # digest of the manifest: what exactly was judged
+    source: str  # keyed digest of the source
+
+
+def load_case(
+    release: Path,
+    source: Path,
+    key: Key,
+    *,
+    vault: Path | None = None,
+    layout: str | None = None,
+    cache: Path,
+) -> Case:
+    """Open a release beside its source; refuses whatever does not belong together."""
+    facts, policy = _opened(release, key)
+    rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
+    if not rows:
+        raise NotComparable("the release has no films; there is nothing to measure")
+    links = _originals(rows, vault or release.parent / "vault", key)
+    opened, digest = _source(source, release, policy, key, layout)
+    originals = _studies(opened, rows, links, key)
+    if len({(one.patient, one.split) for one in originals}) != len({one.patient for one in originals}):
+        raise NotComparable("a patient's films are in two splits; no attack can be trained and tested apart")
+    exhibit = _exhibit(release, originals, opened, policy, cache, digest)
+    return Case(release, exhibit, policy, facts, file_sum(release / "manifest.parquet"), digest)
+
+
+def _opened(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
+    """Evidence and policy of a release that is as it was signed, and signed with this key."""
+    if not (release / "manifest.parquet").is_file():
+        raise NotComparable(f"{release} is not a release: it has no manifest.parquet")
+    try:
+        check_signature(release, public_key(key))
+    except BadSignature as bad:
+        other = "another key" in str(bad)
+        raise NotComparable(
+            "the release was made with another key; give its own with --key" if other else str(bad)
+        ) from None
+    faults = list(check_sums(release))
+    if faults:
+        more = f" and {len(faults) - 1} more files" if len(faults) > 1 else ""
+        raise NotComparable(f"the release was edited after signing ({faults[0]}{more}); make it again")
+    try:
+        facts = json.loads((release / "evidence" / "evaluation.json").read_bytes())
+        if not {"counts", "tallies", "gate", "method"} <= facts.keys():
+            raise ValueError
+        return facts, Policy.load(release / "policy.toml")
+    except (OSError, ValueError, AttributeError) as error:
+        what = "policy.toml" if isinstance(error, BadPolicy) else "evidence/evaluation.json"
+        raise NotComparable(f"the release's {what} cannot be read by this version of updp") from None
+
+
+class Original(NamedTuple):
+    """A film that was given to the method: what the source says of it, and its name in the release, where it is one."""
+
+    name: str  # the release id, which it has whether it was released or not
+    study: Study
+    patient: str
+    split: str
+    released: bool
+
+
+def _originals(rows: Mapping[str, Any], vault: Path, key: Key) -> dict[str, dict[str, Any]]:
+    """The vault's links of the films given to the method, by release id: those released, and those it kept back."""
+    try:
+        links = list(open_vault(vault, key))
+    except BadVault as bad:
+        raise NotComparable(f"{bad}; the vault links a release to its source and stands beside it") from None
+    known = {link["release_id"]: link for link in links if link.get("release_id") in rows}
+    if strangers := len(rows) - len(known):
+        raise NotComparable(f"{strangers} of {len(rows)} released films are not in the vault; is it of another run?")
+    refs = _kept_back(vault.parent / "quarantine.jsonl")
+    return known | {key.film(link["source_film_id"]): link for link in links if link["ref"] in refs}
+
+
+def _kept_back(path: Path) -> set[str]:
+    """Films that passed every station and that the method kept back; without the run's list, none are known of."""
+    try:
+        entries = [json.loads(line) for line in path.read_bytes().splitlines()]
+        return {str(entry["ref"]) for entry in entries if entry["station"] == "image"}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | None) -> tuple[Source, str]:
+    """The source, and its keyed digest; refuses one that the run's record says is another."""
+    from updp.pipeline.run import take_survey
+    from updp.sources import open_source
+
+    try:
+        run = json.loads((release.parent / "run.json").read_bytes())
+    except (OSError, ValueError):
+        run = {}  # the release was moved away from its run; the vault still tells
+    opened = open_source(
+        place,
+        layout,
+        frontal_only=policy.source.frontal_only,
+        limit=run.get("limit"),
+        max_pixels=policy.image.max_pixels,
+        min_side=policy.image.min_side,
+    )
+    digest = take_survey(opened, key).digest
+    if run.get("key") == key.fingerprint and run.get("source") not in (None, digest):
+        raise NotComparable("this is not the source the release was made from, or it has changed since")
+    return opened, digest
+
+
+def _studies(
+    source: Source, rows: Mapping[str, Any], links: Mapping[str, Mapping[str, Any]], key: Key
+) -> list[Original]:
+    """The source's study of every link, in the order of release ids: the same for every release of the source."""
+    wanted = {link["source_film_id"]: name for name, link in links.items()}
+    found: dict[str, Original] = {}
+    for item in source:
+        name = wanted.get(item.film_id)
+        if name is None or not isinstance(item, Study):
+            continue
+        if item.patient_id != links[name].get("source_patient_id"):
+            raise NotComparable("a film of this source belongs to another patient than the released one")
+        row = rows.get(name)
+        split = row["split"] if row else item.split or key.split(item.patient_id)
+        found[name] = Original(name, item, links[name]["patient"], split, row is not None)
+    if missing := sum(name not in found for name in rows):
+        raise NotComparable(f"{missing} of {len(rows)} released films are not in this source; it is another one")
+    return [found[name] for name in sorted(found)]
+
+
+def _exhibit(
+    release: Path, originals: list[Original], source: Source, policy: Policy, cache: Path, digest: str
+) -> Exhibit:
+    from updp.sources import open_source
+
+    image, sections = policy.image, policy.report.sections
+    copy = open_source(release, "release", frontal_only=False, min_side=1)
+    own = {item.film_id: item for item in copy if isinstance(item, Study)}
+    counterparts = [own[one.name] if one.released else None for one in originals]
+    studies = [one.study for one in originals]
+    count = len(originals)
+
+    def loaded(reader: Source, study: Study) -> NDArray[np.float32]:
+        pixels = reader.load(study).pixels
+        if pixels is None or not np.isfinite(pixels).all():
+            raise NotComparable("a film cannot be read any more; release and source have to be as they were")
+        return pixels
+
+    # Networks learned central squares, and an attacker takes the bars off a padded film: they come off here too.
+    padded = image.fit == "pad"
+
+    def real_films() -> Iterator[NDArray[np.uint8]]:
+        for study in studies:
+            yield film.grey8(film.square(loaded(source, study), image.size, "crop" if padded else image.fit))
+
+    def released_films() -> Iterator[NDArray[np.uint8]]:
+        for study, origin in zip(counterparts, studies, strict=True):
+            if study is None:
+                yield np.zeros((image.size, image.size), np.uint8)
+                continue
+            pixels = loaded(copy, study)
+            if padded:
+                pixels = film.without_bars(pixels, loaded(source, origin).shape)
+            yield film.grey8(film.square(pixels, image.size, "crop" if padded else image.fit))
+
+    texts = [_text(source, study, sections) for study in studies]
+    described = [_described(study) for study in studies]
+    ids = "\n".join(one.name for one in originals)
+    real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, image.size, real_films)
+    listing = file_sum(release / "checksums.sha256")
+    released = decoded(cache, ("released", listing, ids, image.size, padded), count, image.size, released_films)
+    return Exhibit(
+        real=real,
+        released=released,
+        patients=np.array([one.patient for one in originals]),
+        splits=np.array([one.split for one in originals]),
+        views=np.array([study.view or "" for study in described]),
+        labels=label_matrix(described, texts),
+        ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
+        sexes=np.array([study.sex or "" for study in described]),
+        real_texts=texts,
+        released_texts=["" if study is None else _text(copy, study, sections) for study in counterparts],
+        kept_back=np.array([not one.released for one in originals]),
+    )
+
+
+def label_matrix(studies: list[Study], texts: list[str]) -> NDArray[np.float32]:
+    """Findings, films x findings: as the source labels them, else as its report states them; NaN without either.
+
+    Most hospitals have reports and no labels. What a report states is read by the lexicon with negation that also
+    marks generated reports; denied and unmentioned findings count as absent.
+    """
+    from updp.evaluation.probes.utility.findings import findings
+
+    out = np.full((len(studies), len(FINDINGS)), np.nan, np.float32)
+    for i, (study, text) in enumerate(zip(studies, texts, strict=True)):
+        if study.labels is not None:
+            present = {SAME_FINDING.get(label, label) for label in study.labels}
+        elif text.strip():
+            present = {SAME_FINDING.get(found.name, "") for found in findings(text) if found.present}
+        else:
+            continue
+        out[i] = [name in present for name in FINDINGS]
+    return out
+
+
+def _described(study: Study) -> Study:
+    """The study with what only its header says of the patient: sources of DICOM files read headers late."""
+    if study.path is None or (study.age is not None and study.sex is not None) or not film.is_dicom(study.path):
+        return study
+    import pydicom
+
+    from updp.sources.base import age_of, sex_of
+
+    try:
+        with film.quiet():
+            header = pydicom.dcmread(study.path, stop_before_pixels=True, specific_tags=["PatientAge", "PatientSex"])
+            told = {name: str(header.get(name) or "").strip() for name in ("PatientAge", "PatientSex")}
+    except Exception:  # pydicom raises anything on damaged input, and quotes it
+        return study
+    age = age_of(told["PatientAge"]) if study.age is None else study.age
+    return study.but(age=age, sex=study.sex or sex_of(told["PatientSex"]))
+
+
+def _text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
+    loader: Callable[[Study], Study] = getattr(source, "load_report", lambda study: study)
+    try:
+        report: Report | None = loader(study).report
+    except Refused:
+        return ""
+    return report.text(sections) if report else ""
+
+
+def decoded(
+    cache: Path, what: tuple[object, ...], count: int, size: int, films: Callable[[], Iterator[NDArray[np.uint8]]]
+) -> Films:
+    """Films in a file of one byte a pixel, decoded only if the same ones are not there yet; read by mapping it."""
+    private(cache)
+    name = hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:32]
+    path = cache / f"{what[0]}-{name}.u8"
+    if not path.is_file() or path.stat().st_size != count * size * size:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                for pixels in films():
+                    out.write(np.ascontiguousarray(pixels).tobytes())
+            os.replace(temporary, path)
+        except Refused:
+            raise NotComparable("a film cannot be read any more; release and source have to be as they were") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+    return np.memmap(path, np.uint8, "r", shape=(count, size, size))
+
+
+def private(folder: Path) -> None:
+    """A folder for films and models of patients: readable by its owner only, if it is ours to make."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,0 +1,297 @@
+"""Films of a source under a method at some strength, without making a release: what `tune` and `bench` judge.
+
+Films pass the stations of a release up to the method (burned-in text aside, which the caller's policy decides), so a
+method sees what it would see in a run. Patients come whole, those with several films first: linkage needs two films of
+one patient. What a method made of the sample lands in one file, so that a long bench can be cut off and resumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.core.reasons import Refused
+from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
+from updp.evaluation.cohort.exhibit import Exhibit
+from updp.evaluation.cohort.load import decoded, label_matrix, private
+from updp.imaging import film
+from updp.methods import make_method, method_info
+from updp.methods.base import resolve_strength
+from updp.pipeline import stations
+from updp.sources import open_source
+
+#: Most films one patient brings: a patient with seventy films would be half of the sample.
+PER_PATIENT = 10
+#: Films given to a method at a time.
+_BATCH = 32
+#: The stations need a key. Nothing leaves here, so it is the public one of the benchmarks, and so are the splits.
+PUBLIC_KEY = Key(hashlib.sha256(BENCHMARK_KEY).digest())
+#: Films as they are read: what stands on them is another benchmark's matter.
+PLAIN = Policy.model_validate({"burned_in": {"mode": "off"}})
+
+
+class NoSample(ValueError):
+    """The source cannot be sampled; the message says why."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Films of a source, ready for a method."""
+
+    studies: list[Study]  # cleaned and under pseudonyms, without pixels
+    real: NDArray[np.uint8]
+    real_texts: list[str]
+    released_texts: list[str]
+    ages: NDArray[np.float32]
+    sexes: NDArray[np.str_]
+    digest: str  # of everything above
+
+    def __len__(self) -> int:
+        return len(self.studies)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a method made of a sample."""
+
+    films: NDArray[np.uint8]  # one a row of the sample; black where the method kept the film back
+    kept: NDArray[np.bool_]
+    seconds: float  # a film, by the clock
+    origin: str = ""  # digest of what it came from: the sample, the seed, the weights
+
+    @property
+    def kept_back(self) -> int:
+        return int(np.count_nonzero(~self.kept))
+
+
+def take_sample(
+    source: Path,
+    films: int,
+    *,
+    splits: Mapping[Split, float],
+    policy: Policy = PLAIN,
+    seed: int = 0,
+    layout: str | None = None,
+    cache: Path,
+) -> Sample:
+    """About ``films`` films of whole patients, shared between splits as ``splits`` says."""
+    stations.hush()  # libraries quote the data in warnings
+    opened = open_source(
+        source, layout, frontal_only=True, max_pixels=policy.image.max_pixels, min_side=policy.image.min_side
+    )
+    placed = [
+        item.but(split=item.split or split_of(item.patient_id, BENCHMARK_KEY))
+        for item in opened
+        if isinstance(item, Study) and item.path is not None
+    ]
+    chosen = choose(placed, films, splits, seed)
+    if not chosen:
+        raise NoSample("the source has no frontal film of the splits asked for")
+    line = stations.build(opened, policy, PUBLIC_KEY)
+    kept: list[tuple[Study, str]] = []
+    pixels: list[NDArray[np.uint8]] = []
+    for study in chosen:
+        try:
+            text = opened.load_report(study).report if hasattr(opened, "load_report") else study.report
+        except Refused:
+            text = None
+        passed = stations.passage(study, line)
+        if isinstance(passed, Study) and passed.pixels is not None:
+            pixels.append(film.grey8(passed.pixels))
+            kept.append((passed.but(pixels=None, header=None), text.text(policy.report.sections) if text else ""))
+    if not kept:
+        raise NoSample("none of the sampled films can be read")
+    studies = [cleaned for cleaned, _ in kept]
+    ids = "\n".join(study.film_id for study in studies)
+    size = policy.image.size
+    real = decoded(cache, ("sample", ids, size, policy.image.fit, _sum(pixels)), len(kept), size, lambda: iter(pixels))
+    return Sample(
+        studies=studies,
+        real=real,
+        real_texts=[text for _, text in kept],
+        released_texts=[s.report.text(policy.report.sections) if s.report else "" for s in studies],
+        ages=np.array([np.nan if s.age is None else s.age for s in studies], np.float32),
+        sexes=np.array([s.sex or "" for s in studies]),
+        digest=hashlib.sha256(f"{ids}\0{_sum(pixels)}".encode()).hexdigest(),
+    )
+
+
+def _sum(pixels: Sequence[NDArray[np.uint8]]) -> str:
+    running = hashlib.sha256()
+    for one in pixels:
+        running.update(np.ascontiguousarray(one).tobytes())
+    return running.hexdigest()
+
+
+def choose(studies: Sequence[Study], films: int, splits: Mapping[Split, float], seed: int) -> list[Study]:
+    """Whole patients of each split up to its share of ``films``, those with several films first."""
+    out: list[Study] = []
+    for split, share in splits.items():
+        people: dict[str, list[Study]] = {}
+        for study in studies:
+            if study.split == split:
+                people.setdefault(study.patient_id, []).append(study)
+        order = sorted(people.items(), key=lambda item: (len(item[1]) < 2, _place(seed, item[0])))
+        room = round(films * share)
+        for _, own in order:
+            if room <= 0:
+                break
+            out += own[: min(PER_PATIENT, room)]
+            room -= min(PER_PATIENT, len(own), room)
+    return out
+
+
+def _place(seed: int, patient: str) -> bytes:
+    return hashlib.sha256(f"{seed}\0{patient}".encode()).digest()
+
+
+# -- methods ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A method with its options at one strength, written ``name:option=value:...``."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+    strength: float | None = None
+
+    @classmethod
+    def parse(cls, text: str, strength: float | None = None) -> Setting:
+        name, *rest = text.split(":")
+        options = []
+        for part in rest:
+            key, sign, value = part.partition("=")
+            if not key or not sign:
+                raise NoSample(f"{text!r}: options of a method are written name:option=value")
+            try:
+                options.append((key, json.loads(value)))
+            except ValueError:
+                options.append((key, value))
+        return cls(name, tuple(options), strength)
+
+    @property
+    def method(self) -> str:
+        return ":".join([self.name, *(f"{k}={v}" for k, v in self.options)])
+
+    @property
+    def label(self) -> str:
+        return self.method if self.strength is None else f"{self.method} {self.strength:g}"
+
+    @property
+    def slug(self) -> str:
+        return "".join(c if c.isalnum() or c in ".-" else "_" for c in self.label)
+
+
+def settings(methods: Sequence[str], strengths: Sequence[float] | None, pack: str) -> list[Setting]:
+    """Every method at every strength; one without a knob once. Wrong names end here, before any film is read.
+
+    Strengths of a method alone are written behind it, as ``dp-pix@0.3/0.6``.
+    """
+    out = []
+    for text in methods:
+        text, _, own = text.strip().partition("@")
+        one = Setting.parse(text)
+        info = method_info(one.name)
+        if "generator" in info.needs and "pack" not in dict(one.options) and pack != "cxr256":
+            one = Setting(one.name, (*one.options, ("pack", pack)))
+        make_method(one.name, dict(one.options))
+        if info.default_strength is None:
+            out.append(one)
+        else:
+            for strength in _strengths(text, own) or strengths or [info.default_strength]:
+                try:
+                    resolve_strength(info, strength)
+                except ValueError as error:
+                    raise NoSample(f"{text}: {error}") from None
+                out.append(Setting(one.name, one.options, round(float(strength), 4)))
+    return out
+
+
+def _strengths(method: str, written: str) -> list[float]:
+    try:
+        return [float(part) for part in written.split("/") if part]
+    except ValueError:
+        raise NoSample(f"{method}: strengths are numbers, written {method}@0.3/0.6") from None
+
+
+def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], None] | None = None) -> Made:
+    """A method's films of a sample, in batches."""
+    method = make_method(setting.name, dict(setting.options))
+    out = np.zeros_like(np.asarray(sample.real))
+    kept = np.zeros(len(sample), bool)
+    start = time.perf_counter()
+    for first in range(0, len(sample), _BATCH):
+        rows = range(first, min(first + _BATCH, len(sample)))
+        batch = [sample.studies[i].but(pixels=sample.real[i].astype(np.float32) / 255) for i in rows]
+        streams = [PUBLIC_KEY.rng("film", study.film_id, str(seed)) for study in batch]
+        for i, done in zip(rows, method.deidentify(batch, setting.strength, streams), strict=True):
+            if done.pixels is not None and done.refused is None:
+                out[i] = film.grey8(film.square(done.pixels, out.shape[1], "stretch"))
+                kept[i] = True
+        if say:
+            say(rows.stop, len(sample))
+    return Made(out, kept, (time.perf_counter() - start) / len(sample), origin(sample, setting, seed))
+
+
+def origin(sample: Sample, setting: Setting, seed: int) -> str:
+    """A digest of all that decides what a method makes of a sample: weights that learned on are another method."""
+    from updp.core import version
+    from updp.models import load_pack
+
+    method = make_method(setting.name, dict(setting.options))
+    named = [getattr(method, name, None) for name in ("pack_name", "weights")]
+    packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in named if name]
+    digests = (hashlib.sha256(pack).hexdigest() for pack in packs)
+    whole = [version.__version__, sample.digest, str(seed), setting.label, *digests]
+    return hashlib.sha256("\0".join(whole).encode()).hexdigest()
+
+
+def made_once(
+    sample: Sample, setting: Setting, seed: int, folder: Path, say: Callable[[int, int], None] | None = None
+) -> Made:
+    """``make``, or what an earlier call with the same sample and weights left in ``folder``."""
+    private(folder)
+    path = folder / f"{setting.slug}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if str(held["origin"]) == origin(sample, setting, seed):
+                return Made(held["films"], held["kept"], float(held["seconds"]), str(held["origin"]))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        pass
+    done = make(sample, setting, seed, say)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        came = np.array(done.origin)
+        np.savez_compressed(out, films=done.films, kept=done.kept, seconds=done.seconds, origin=came)
+    os.replace(temporary, path)
+    return done
+
+
+def exhibit_of(sample: Sample, made: Made) -> Exhibit:
+    """The sample beside what a method made of it."""
+    return Exhibit(
+        real=sample.real,
+        released=made.films,
+        patients=np.array([study.patient_id for study in sample.studies]),
+        splits=np.array([study.split or "train" for study in sample.studies]),
+        views=np.array([study.view or "" for study in sample.studies]),
+        labels=label_matrix(sample.studies, sample.real_texts),
+        ages=sample.ages,
+        sexes=sample.sexes,
+        real_texts=sample.real_texts,
+        released_texts=[text if kept else "" for text, kept in zip(sample.released_texts, made.kept, strict=True)],
+        kept_back=~made.kept,
+    )

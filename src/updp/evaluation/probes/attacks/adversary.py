@@ -1,0 +1,368 @@
+"""Adversaries that link films to patients, by what they hold (A0 … A3), each as two sets of vectors.
+
+The similarity of a released film and a candidate film is the product of their vectors, so verification, retrieval and
+identification are attacked by the same adversary. Each has several ways to compare films: the frozen identity network,
+a learned linear metric on everything seen, a trained Siamese net, a linear map from released to real. How much each of
+them counts is decided on training patients held out of their training, never on the patients it is scored on.
+
+- A0 holds real films only: the frozen network.
+- A1 trains on released films whose patients it knows, and compares released with released.
+- A2 trains on released and real films of known patients, and compares released with real: the pairs it is scored on.
+- A3 may also run the de-identifier on films of its own. It knows which real film each released one of the training
+  patients came from, and de-identifies the candidates as well, so that it compares released with released too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.cache import key_of
+from updp.core.measurement import FEWEST_PATIENTS, auc
+from updp.evaluation.probes.attacks.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
+from updp.evaluation.probes.attacks.features import Floats, Look, Side, pixels, unit
+
+View = Literal["A0", "A1", "A2", "A3"]
+Protocol = Literal["other", "own"]  # another film of the patient, or the very film the released one was made from
+Vectors = tuple[Floats, Floats]  # of every row as a released probe, and as a candidate
+
+_RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
+_STRENGTHS = (3.0, 30.0, 300.0)
+_SPACE = 160
+
+
+@dataclass(frozen=True)
+class Linker:
+    """A trained adversary: vectors of every row of the exhibit, and how it came to be."""
+
+    left: Floats
+    right: Floats
+    ways: tuple[str, ...]  # of comparing that count
+    held_out: Mapping[str, float] = field(default_factory=dict)  # AUC of each way of comparing, held-out patients
+    patients: int = 0  # it learned from
+
+    def scores(self, pairs: Pairs) -> NDArray[np.float64]:
+        out: NDArray[np.float64] = np.einsum(
+            "ij,ij->i", self.left[pairs.left], self.right[pairs.right], dtype=np.float64
+        )
+        return out
+
+    def similarity(self, probes: NDArray[Any], gallery: NDArray[Any]) -> NDArray[np.float64]:
+        out: NDArray[np.float64] = (self.left[probes] @ self.right[gallery].T).astype(np.float64)
+        return out
+
+    def about(self) -> dict[str, Any]:
+        return {
+            "ways": list(self.ways),
+            "held_out_auc": {name: round(float(value), 4) for name, value in self.held_out.items()},
+            "training_patients": self.patients,
+        }
+
+
+class Untrainable(ValueError):
+    """This adversary cannot be trained on this exhibit; the message says why."""
+
+
+def frozen(look: Look, pair: tuple[Side, Side] = ("released", "real")) -> Linker:
+    """A0: the pack's identity network as it is."""
+    return Linker(look.embedded(pair[0]), look.embedded(pair[1]), ("frozen",))
+
+
+def adversary(look: Look, view: View, protocol: Protocol = "other", share: float = 1.0) -> Linker:
+    """The trained adversary of a view, from the cache if it was trained before.
+
+    ``share`` of the training patients, without the Siamese net, for the attacker-size curve.
+    """
+    if view == "A0":
+        return frozen(look)
+    budget = look.budget
+    settings = (view, protocol, share, budget.steps if share == 1 else 0, budget.batch)
+    key = key_of("adversary", look.key, settings)
+    found = look.cache.get(key)
+    if found is None:
+        linker = _train(look, view, protocol, share)
+        found = {
+            "left": linker.left,
+            "right": linker.right,
+            "ways": np.array(linker.ways),
+            "names": np.array(list(linker.held_out)),
+            "held_out": np.array(list(linker.held_out.values())),
+            "patients": np.array(linker.patients),
+        }
+        look.cache.put(key, found)
+    held = dict(zip(found["names"].tolist(), found["held_out"].tolist(), strict=True))
+    return Linker(found["left"], found["right"], tuple(found["ways"].tolist()), held, int(found["patients"]))
+
+
+def released_metric(look: Look) -> Linker:
+    """PriCheXy's adversary as printed: it learns from released films alone and is then given real candidates."""
+    exhibit = look.exhibit
+    people = by_patient(exhibit.patients, exhibit.rows("train"))
+    several = sum(len(films) > 1 for films in people)
+    if several < FEWEST_PATIENTS:
+        raise Untrainable(too_few(several, "training patients with two films"))
+    rows, who = _owners(people)
+    weights = discriminant(look.codes["released"][rows], who, _RIDGES[2])
+    left, right = (unit(look.codes[side] @ weights) for side in ("released", "real"))
+    return Linker(left, right, ("linear, released only",), {}, len(people))
+
+
+def by_findings(look: Look, protocol: Protocol) -> Linker:
+    """Films compared by their findings' labels alone: what links them however well a release hides the patient.
+
+    A release is made to keep findings, so its films can hardly be linked less than this by whoever can read them.
+    Each finding that two films share, or both lack, counts as it does among training patients (naive Bayes).
+    """
+    exhibit = look.exhibit
+    rows = exhibit.rows("train")
+    if np.isnan(exhibit.labels[rows]).all() or np.isnan(exhibit.labels[exhibit.rows(*SCORED)]).all():
+        raise Untrainable("the films have no labels")
+    rng, most = np.random.default_rng(0), look.budget.per_patient
+    pairs = (
+        own_pairs(exhibit.patients, rows, rng, most)
+        if protocol == "own"
+        else balanced_pairs(exhibit.patients, rows, rng, most, ordered=True)
+    )
+    if not pairs.same.any() or pairs.same.all():
+        raise Untrainable("no pairs of training films to learn from")
+    has, lacks = (exhibit.labels == 1).astype(np.float32), (exhibit.labels == 0).astype(np.float32)
+
+    def evidence(a: Floats, b: Floats) -> Floats:
+        met = a[pairs.left] * b[pairs.right]
+        same, other = ((met[flag].sum(0) + 0.5) / (flag.sum() + 1.0) for flag in (pairs.same, ~pairs.same))
+        return np.asarray(np.log(same / other), np.float32)
+
+    differ = (evidence(has, lacks) + evidence(lacks, has)) / 2
+    right = np.hstack([has * (evidence(has, has) - differ), lacks * (evidence(lacks, lacks) - differ)])
+    return Linker(np.hstack([has, lacks]), right, ("findings",), {}, len(by_patient(exhibit.patients, rows)))
+
+
+def real_metric(look: Look) -> Linker:
+    """What an adversary without any released film brings: the frozen network and a metric learned on real films."""
+    exhibit = look.exhibit
+    people = by_patient(exhibit.patients, exhibit.rows("train"))
+    several = sum(len(films) > 1 for films in people)
+    if several < FEWEST_PATIENTS:
+        raise Untrainable(too_few(several, "training patients with two films"))
+    rows, who = _owners(people)
+    weights = discriminant(look.codes["real"][rows], who, _RIDGES[2])
+    sides = [np.concatenate([look.embedded(s), unit(look.codes[s] @ weights)], 1) for s in ("released", "real")]
+    return Linker(sides[0], sides[1], ("frozen", "linear, real only"), {}, len(people))
+
+
+def _train(look: Look, view: View, protocol: Protocol, share: float) -> Linker:
+    exhibit = look.exhibit
+    people = by_patient(exhibit.patients, exhibit.rows("train"))
+    if view == "A1" or protocol == "other":
+        several = sum(len(films) > 1 for films in people)
+        if several < FEWEST_PATIENTS:
+            raise Untrainable(too_few(several, "training patients with two films"))
+    if len(people) < FEWEST_PATIENTS:
+        raise Untrainable(too_few(len(people), "training patients"))
+    rng = np.random.default_rng(7)  # the trained adversary is a function of the exhibit and the budget alone
+    order = rng.permutation(len(people))
+    if share < 1:
+        # Patients with several films teach; the share is of them, and of the others alike.
+        order = np.array([i for kind in (True, False) for i in _portion(order, people, kind, share)], np.intp)
+    held = {int(i) for kind in (True, False) for i in _portion(order, people, kind, 0.25)}
+    fit_people = [people[i] for i in order if int(i) not in held]
+    held_rows = np.sort(np.concatenate([people[i] for i in order if int(i) in held]))
+    ordered = view != "A1"
+    pairs = (
+        own_pairs(exhibit.patients, held_rows, rng, 10)
+        if protocol == "own"
+        else balanced_pairs(exhibit.patients, held_rows, rng, 10, ordered)
+    )
+    if not pairs.same.any() or pairs.same.all():
+        raise Untrainable("the held-out training patients give no pair of films to judge by")
+    net = look.budget.steps > 0 and share == 1 and "maps" in look.looked("real", "identity")
+    settings: dict[str, float] = {}
+    only = None if share == 1 else ["linear"]
+    ways = ways_of(look, view, protocol, fit_people, pairs, settings, net=net, only=only)
+    scores = {name: _scores(vectors, pairs) for name, vectors in ways.items()}
+    held_out = {name: float(auc(pairs.same, s)) for name, s in scores.items()}
+    weights = _weights(held_out)
+    # Linear ways learn from everybody once chosen; a net would have to be trained twice.
+    everyone = [people[i] for i in order]
+    final = ways_of(look, view, protocol, everyone, pairs, settings, net=False, only=list(weights))
+    final.update({name: ways[name] for name in weights if name not in final})
+    share_of = {name: np.sqrt(w / max(float(np.std(scores[name])), 1e-6)) for name, w in weights.items()}
+    left, right = (
+        np.concatenate([final[name][i] * w for name, w in share_of.items()], 1).astype(np.float32) for i in (0, 1)
+    )
+    return Linker(left, right, tuple(weights), held_out, len(everyone))
+
+
+def _portion(order: NDArray[np.intp], people: list[NDArray[np.intp]], several: bool, share: float) -> list[int]:
+    """The first share of the patients with several films, or with one."""
+    these = [int(i) for i in order if (len(people[i]) > 1) == several]
+    return these[: max(2, round(share * len(these)))] if these else []
+
+
+def _weights(held_out: Mapping[str, float]) -> dict[str, float]:
+    """How much each way counts: by its d′ on held-out patients, as for independent Gaussian scores.
+
+    Not only the best one counts, since the pack's own network may have been trained on these very patients and then
+    looks better on them than it is.
+    """
+    from scipy.special import ndtri
+
+    sharpness = {name: float(ndtri(min(max(value, 1e-3), 1 - 1e-3))) for name, value in held_out.items()}
+    useful = {name: d for name, d in sharpness.items() if d > 0.1 * max(sharpness.values()) and d > 0}
+    useful = useful or dict.fromkeys(held_out, 1.0)
+    total = sum(useful.values())
+    return {name: d / total for name, d in useful.items()}
+
+
+def _scores(vectors: Vectors, pairs: Pairs) -> NDArray[np.float64]:
+    out: NDArray[np.float64] = np.einsum("ij,ij->i", vectors[0][pairs.left], vectors[1][pairs.right], dtype=np.float64)
+    return out
+
+
+def ways_of(
+    look: Look,
+    view: View,
+    protocol: Protocol,
+    people: list[NDArray[np.intp]],
+    pairs: Pairs,
+    settings: dict[str, float],
+    *,
+    net: bool,
+    only: list[str] | None = None,
+) -> dict[str, Vectors]:
+    """Every way this adversary can compare films, trained on ``people``.
+
+    ``settings`` that are not given are chosen on the held-out ``pairs`` and written there.
+    """
+
+    def wanted(name: str) -> bool:
+        return only is None or name in only
+
+    ways: dict[str, Vectors] = {}
+    candidate: Side = "released" if view == "A1" else "real"
+    if wanted("frozen"):
+        ways["frozen"] = (look.embedded("released"), look.embedded(candidate))
+    if protocol == "own" and wanted("pixels"):
+        ways["pixels"] = (pixels(look.films("released")), pixels(look.films(candidate)))
+    if wanted("linear"):
+        ways["linear"] = _learned(look, "linear", candidate == "real", people, pairs, settings)
+    if view != "A1" and wanted("map"):
+        # A2 knows patients, so it learns towards a patient's mean; A3 knows which film it was.
+        ways["map"] = _learned(look, "map", view == "A3", people, pairs, settings)
+    if net and wanted("net"):
+        ways["net"] = _siamese(look, candidate, people, pairs)
+    if view == "A3" and protocol == "other" and wanted("oracle"):
+        # The candidate goes through the de-identifier too, and both are compared as released films.
+        ways["oracle"] = _learned(look, "oracle", False, people, pairs, settings)
+    return ways
+
+
+def _learned(
+    look: Look,
+    way: str,
+    variant: bool,
+    people: list[NDArray[np.intp]],
+    pairs: Pairs,
+    settings: dict[str, float],
+) -> Vectors:
+    """The linear metric or the map, with the setting that was given or that held-out pairs prefer."""
+    make, choices = (_mapped, _STRENGTHS) if way == "map" else (_linear, _RIDGES)
+    mark = key_of(np.concatenate(people))
+
+    def vectors(setting: float) -> Vectors:
+        key = (make.__name__, variant, mark, setting)
+        if key not in look.memory:  # protocols and views share them
+            look.memory[key] = make(look, variant, people, setting)
+        found: Vectors = look.memory[key]
+        return found
+
+    if way not in settings:
+        settings[way] = max(choices, key=lambda s: float(auc(pairs.same, _scores(vectors(s), pairs))))
+    return vectors(settings[way])
+
+
+def _linear(look: Look, real: bool, people: list[NDArray[np.intp]], ridge: float) -> Vectors:
+    """A discriminant metric, shared by both sides where candidates are ``real``; the sides are standardised apart."""
+    sides: tuple[Side, ...] = ("released", "real") if real else ("released",)
+    rows, who = _owners(people)
+    codes = look.codes
+    x = np.concatenate([codes[side][rows] for side in sides])
+    weights = discriminant(x, np.concatenate([who] * len(sides)), ridge)
+    return unit(codes["released"] @ weights), unit(codes[sides[-1]] @ weights)
+
+
+def _mapped(look: Look, film: bool, people: list[NDArray[np.intp]], strength: float) -> Vectors:
+    """Real films in their own discriminant space, released films by ridge regression towards their place there."""
+    rows, who = _owners(people)
+    codes = look.codes
+    if sum(len(films) > 1 for films in people) >= FEWEST_PATIENTS:
+        places = unit(codes["real"] @ discriminant(codes["real"][rows], who, 0.3))
+    else:
+        places = look.embedded("real")
+    target = places[rows] if film else np.stack([places[films].mean(0) for films in people])[who]
+    x = codes["released"][rows].astype(np.float64)
+    weights = np.linalg.solve(x.T @ x + strength * np.eye(x.shape[1]), x.T @ target.astype(np.float64))
+    return unit(codes["released"] @ weights.astype(np.float32)), places
+
+
+def _owners(people: list[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    rows = np.concatenate(people)
+    return rows, np.repeat(np.arange(len(people)), [len(films) for films in people])
+
+
+def _siamese(look: Look, candidate: Side, people: list[NDArray[np.intp]], pairs: Pairs) -> Vectors:
+    """The trained net. One net serves both protocols: it learns from own counterparts and from other films."""
+    budget = look.budget
+    key = key_of("siamese", look.key, candidate, np.concatenate(people), budget.steps, budget.batch)
+
+    def make() -> dict[str, NDArray[Any]]:
+        from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
+
+        rows, who = _owners(people)
+        start = look.start
+        basis = start["basis"]
+        sides: tuple[Side, ...] = ("released", "real") if candidate == "real" else ("released",)
+        x = np.concatenate([look.codes[side][rows, : basis.shape[1]] for side in sides])
+        weights = basis @ discriminant(x, np.concatenate([who] * len(sides)), 0.1)
+        net = Upper(look.pack.identity, trainable=True)
+        net.begin(weights, {s: (start[f"mean {s}"], start[f"spread {s}"]) for s in ("real", "released")})
+        left, right, history = train_siamese(
+            net,
+            look.looked("released", "identity")["maps"],
+            None if candidate == "released" else look.looked("real", "identity")["maps"],
+            people,
+            steps=budget.steps,
+            batch=budget.batch,
+            seed=int(key[:8], 16),
+            watched=np.unique(np.concatenate([pairs.left, pairs.right])),
+            judge=lambda a, b: float(auc(pairs.same, _scores((a, b), pairs))),
+        )
+        return {"left": left, "right": right, "history": np.array(history)}
+
+    found = look.kept(key, make)
+    return found["left"], found["right"]
+
+
+def discriminant(x: Floats, who: NDArray[Any], ridge: float, space: int = _SPACE) -> Floats:
+    """Directions in which a person's films agree and persons differ: within-person whitening, then the leading ones.
+
+    As ``updp.training.identity.fit_linear`` starts the identity network; each person counts once.
+    """
+    order = np.argsort(who, kind="stable")
+    x, names = x[order].astype(np.float64), who[order]
+    _, starts, counts = np.unique(names, return_index=True, return_counts=True)
+    means = np.add.reduceat(x, starts, axis=0) / counts[:, None]
+    several = counts > 1
+    centred = (x - np.repeat(means, counts, axis=0)) / np.sqrt(np.repeat(np.maximum(counts - 1, 1), counts))[:, None]
+    within = centred.T @ centred / max(1, int(several.sum()))
+    within += (ridge * max(float(np.trace(within)) / len(within), 1e-9)) * np.eye(len(within))
+    values, vectors = np.linalg.eigh(within)
+    whiten = vectors / np.sqrt(np.maximum(values, 1e-12))
+    between = (means - means.mean(0)) @ whiten
+    _, _, directions = np.linalg.svd(between, full_matrices=False)
+    out: Floats = (whiten @ directions[:space].T).astype(np.float32)
+    return out

@@ -1,0 +1,159 @@
+"""Attribute inference: age and sex read from a released film, against always saying the commonest.
+
+Logistic regression on everything the networks see. Frozen: learned on real films. Retrained: learned on the released
+films of the training patients, whose age and sex the adversary knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.cache import Cache, Layered, Shelved, key_of
+from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc, identification, measure
+from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, limited, too_few, within
+from updp.evaluation.probes.attacks.features import Look, Side
+
+if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+QUESTION = "attributes"
+#: Where age bins begin; a bin is named by its number.
+AGES = (0, 20, 40, 60, 80)
+_PENALTIES = (0.001, 0.01, 0.1)
+
+
+def age_bins(ages: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The bin of each age; -1 where it is not known."""
+    known = ~np.isnan(ages)
+    out = np.full(len(ages), -1)
+    out[known] = np.digitize(ages[known], AGES) - 1
+    return out
+
+
+def sex_codes(sexes: NDArray[np.str_]) -> NDArray[np.int64]:
+    """0 female, 1 male, -1 where it is not known."""
+    return np.where(sexes == "M", 1, np.where(sexes == "F", 0, -1))
+
+
+class Attributes(Shelved):
+    name = "attributes"
+    question = QUESTION
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        originals = within(exhibit, budget.films)
+        exhibit = originals.paired
+        seed = int(rng.integers(2**31))
+        out: list[Measurement] = []
+        with limited(budget.threads):
+            look = Look(originals, pack, budget, Layered(self.shelf, cache))
+            for attribute, truth in (("sex", sex_codes(exhibit.sexes)), ("age", age_bins(exhibit.ages))):
+                out += self._infer(look, attribute, truth, seed)
+        return out
+
+    def _infer(self, look: Look, attribute: str, truth: NDArray[np.int64], seed: int) -> list[Measurement]:
+        exhibit = look.exhibit
+        names = {
+            "frozen": f"{attribute} accuracy frozen",
+            "retrained": f"{attribute} accuracy retrained",
+            "reference": f"reference: {attribute} accuracy on real films",
+        }
+        known = truth >= 0
+        train = exhibit.rows("train")[known[exhibit.rows("train")]]
+        asked = exhibit.rows(*SCORED)[known[exhibit.rows(*SCORED)]]
+        for rows, where in ((train, "in the train split"), (asked, "outside the train split")):
+            have = len(set(exhibit.patients[rows].tolist()))
+            if have < FEWEST_PATIENTS:
+                what = f"patients {where} whose {attribute} is known"
+                reason = too_few(have, what)
+                return absent(list(names.values()), reason, question=QUESTION, n=have, needed=FEWEST_PATIENTS)
+        if len(np.unique(truth[train])) < 2:
+            reason = f"all training patients have the same {attribute}"
+            return absent(list(names.values()), reason, question=QUESTION)
+        out: list[Measurement] = []
+        trials: tuple[tuple[str, Side, Side, str], ...] = (
+            ("frozen", "real", "released", "trained on real films"),
+            ("retrained", "released", "released", "retrained on released films"),
+            ("reference", "real", "real", "trained on real films, untouched films"),
+        )
+        for kind, learned, shown, attacker in trials:
+            classes, chances_of = predict(look, learned, shown, train, asked, truth)
+            guess = classes[chances_of.argmax(1)]
+            detail: dict[str, Any] = {
+                "question": QUESTION,
+                "classes": len(classes),
+                "films_learned": len(train),
+                "films_asked": len(asked),
+                "majority_rate": float(np.bincount(truth[asked]).max() / len(asked)),
+            }
+            if attribute == "age":
+                detail["bins_begin"] = list(AGES)
+            out.append(
+                identification(
+                    names[kind],
+                    truth[asked],
+                    guess,
+                    exhibit.patients[asked],
+                    seed=seed,
+                    attacker=attacker,
+                    draws=look.budget.draws,
+                    detail=detail,
+                )
+            )
+            if attribute == "sex" and len(np.unique(truth[asked])) == 2:
+                name = "reference: AUC of sex on real films" if kind == "reference" else f"AUC of sex {kind}"
+                out.append(
+                    measure(
+                        name,
+                        auc,
+                        exhibit.patients[asked],
+                        truth[asked] == 1,
+                        chances_of[:, int(np.flatnonzero(classes == 1)[0])],
+                        chance=0.5,
+                        better="closer to chance",
+                        seed=seed,
+                        attacker=attacker,
+                        draws=look.budget.draws,
+                        detail={"question": QUESTION},
+                    )
+                )
+        return out
+
+
+def predict(
+    look: Look, learned: Side, shown: Side, train: NDArray[np.intp], asked: NDArray[np.intp], truth: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(classes, probability of each for the films asked about); the penalty is chosen on held-out training patients."""
+    key = key_of("attribute", look.key, learned, shown, train, asked, truth)
+
+    def make() -> dict[str, NDArray[Any]]:
+        from sklearn.linear_model import LogisticRegression
+
+        x, patients = look.codes[learned], look.exhibit.patients
+        people = np.unique(patients[train])
+        held_people = people[np.random.default_rng(3).permutation(len(people))[: max(2, len(people) // 5)]]
+        held = np.isin(patients[train], held_people)
+
+        def fit(rows: NDArray[np.intp], penalty: float) -> Any:
+            return LogisticRegression(C=penalty, max_iter=200).fit(x[rows], truth[rows])
+
+        chosen = _PENALTIES[1]
+        if len(np.unique(truth[train[~held]])) > 1:
+            chosen = max(
+                _PENALTIES, key=lambda c: float(fit(train[~held], c).score(x[train[held]], truth[train[held]]))
+            )
+        model = fit(train, chosen)
+        return {"classes": model.classes_, "chances": model.predict_proba(look.codes[shown][asked])}
+
+    found = look.kept(key, make)
+    return found["classes"], found["chances"]

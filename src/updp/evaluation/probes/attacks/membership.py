@@ -1,0 +1,305 @@
+"""Membership: were a patient's films among those the generator learned from, and does it hand them out again?
+
+The loss of a diffusion model is lower on films it has seen: the loss at several noise levels is thresholded (Matsumoto
+et al. 2023, arXiv 2302.03262), and judged by a likelihood ratio between films in and out of the training (Carlini et
+al. 2022, arXiv 2112.03570), whose Gaussians are fitted on other patients; without shadow models this bounds less than
+the original. Copies: released films that lie nearer to a training film than unseen real films do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.cache import Cache, Layered, MemoryCache, Shelved, key_of
+from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc, fold, mean, measure, seldom, tpr_at_fpr
+from updp.evaluation.probes.attacks.base import (
+    SCORED,
+    Budget,
+    absent,
+    by_patient,
+    limited,
+    named,
+    roc_points,
+    too_few,
+    within,
+)
+from updp.evaluation.probes.attacks.features import Look, as_tensor, finite, weights_digest
+
+if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+QUESTION = "membership"
+#: Two films whose identity vectors agree so far are the same film, decoded twice.
+SAME_FILM = 0.995
+_NOISE_SEED = 20260101
+
+
+def training_codes(pack: Pack) -> NDArray[np.float32] | None:
+    """Identity vectors of the films the pack's generator learned from, where the pack brings them."""
+    path = pack.path / "training_identities.safetensors"
+    if not path.is_file():
+        return None
+    from safetensors.numpy import load_file
+
+    codes: NDArray[np.float32] = load_file(path)["identities"].astype(np.float32)
+    return codes
+
+
+def nearest(vectors: NDArray[np.float32], codes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The similarity of each vector to the training film most like it."""
+    parts = [(vectors[i : i + 512] @ codes.T).max(1) for i in range(0, len(vectors), 512)]
+    out: NDArray[np.float32] = finite(np.concatenate(parts), "similarity to training films")
+    return out
+
+
+class Membership(Shelved):
+    """``members`` says which rows trained the generator; without it, rows are members if the pack's list of training
+    films holds them, and nothing is measured if it holds none."""
+
+    name = "membership"
+    question = QUESTION
+
+    def __init__(self, members: NDArray[np.bool_] | None = None, shelf: MemoryCache | None = None) -> None:
+        super().__init__(shelf)
+        self.members = members
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        members = self.members
+        if members is not None and members.shape != (len(exhibit),):
+            raise ValueError(f"members has {members.shape} rows for {len(exhibit)} films")
+        if members is None:
+            exhibit = within(exhibit, budget.films)
+        seed = int(rng.integers(2**31))
+        with limited(budget.threads):
+            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
+            codes = training_codes(pack)
+            return [*self._infer(look, codes, members, seed), *self._copies(look, codes, seed)]
+
+    def _infer(
+        self, look: Look, codes: NDArray[np.float32] | None, members: NDArray[np.bool_] | None, seed: int
+    ) -> list[Measurement]:
+        names = ["membership AUC loss threshold", "membership AUC likelihood ratio", "strongest membership"]
+        # What the generator says of real films, released or not: the answer serves every release of them.
+        exhibit, budget = look.originals, look.budget
+        if "generator" not in look.pack.info.get("roles", {}):
+            return absent(names, "the pack has no generator", question=QUESTION, chance=0.5)
+        how = "given"
+        if members is None:
+            if codes is None:
+                reason = "the pack does not say which films its generator learned from"
+                return absent(names, reason, question=QUESTION, chance=0.5)
+            members = nearest(look.embedded_originals(), codes) >= SAME_FILM
+            how = "real films found in the pack's list of training films"
+        chosen = _sample(exhibit.patients, members, budget.members, np.random.default_rng(seed))
+        for state in (True, False):
+            have = len(set(exhibit.patients[chosen[members[chosen] == state]].tolist()))
+            if have < FEWEST_PATIENTS:
+                what = "patients known to have trained the generator" if state else "patients known not to have"
+                reason = too_few(have, what)
+                return absent(names, reason, question=QUESTION, n=have, chance=0.5, needed=FEWEST_PATIENTS)
+        if not hasattr(look.pack.generator, "add_noise"):
+            reason = "this generator does not say how noise is put on its latents"
+            return absent(names, reason, question=QUESTION, chance=0.5)
+        losses = self._losses(look, chosen)
+        inside, patients = members[chosen], exhibit.patients[chosen]
+        scores = {
+            names[0]: -losses.mean(1),
+            names[1]: likelihood_ratio(losses, inside, patients, np.random.default_rng(seed)),
+        }
+        out: list[Measurement] = []
+        about = {
+            "question": QUESTION,
+            "members_are": how,
+            "members": int(inside.sum()),
+            "non_members": int((~inside).sum()),
+        }
+        wide: list[tuple[str, Measurement]] = []
+        for name, score in scores.items():
+            common: dict[str, Any] = {"seed": seed, "attacker": name.removeprefix("membership AUC ")}
+            found = measure(
+                name,
+                auc,
+                patients,
+                inside,
+                score,
+                chance=0.5,
+                better="closer to chance",
+                draws=budget.draws,
+                detail={**about, "roc": roc_points(inside, score)},
+                **common,
+            )
+            out.append(found)
+            if (~inside).sum() >= 100:
+
+                def low(y: Any, s: Any, weights: Any = None) -> Any:
+                    return tpr_at_fpr(y, s, 0.01, weights)
+
+                out.append(
+                    measure(
+                        f"TPR at 0.01 FPR of {name}",
+                        low,
+                        patients,
+                        inside,
+                        score,
+                        chance=0.01,
+                        better="lower",
+                        draws=budget.draws,
+                        detail=about,
+                        **common,
+                    )
+                )
+            both = measure(
+                name,
+                auc,
+                patients,
+                inside,
+                score,
+                chance=0.5,
+                better="closer to chance",
+                draws=2000,
+                level=0.975,
+                **common,
+            )
+            wide.append((name, fold(both)))
+        measured = [(name, m) for name, m in wide if m.measured]
+        if not measured:
+            return [*out, *absent(names[2:], str(wide[0][1].reason), question=QUESTION, chance=0.5)]
+        winner, top = max(measured, key=lambda item: item[1].value)
+        correction = "Bonferroni over two attacks: each interval at level 0.975"
+        strongest = replace(
+            top,
+            low=max(m.low for _, m in measured),
+            high=max(m.high for _, m in measured),
+            detail={**top.detail, **about, "strongest": winner, "correction": correction},
+        )
+        return [*out, named(strongest, names[2])]
+
+    def _losses(self, look: Look, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The generator's error in naming the noise put on each film, films x noise levels."""
+        films, looks = look.originals.real[rows], look.budget.looks
+        weights = [weights_digest(look.pack, role) for role in ("generator", "autoencoder", "vlm")]
+        key = key_of("losses", films, looks, weights)
+
+        def make() -> dict[str, NDArray[Any]]:
+            import torch
+
+            generator: Any = look.pack.generator
+            times = np.linspace(0.15, 0.6, looks)
+            out = np.empty((len(films), looks))
+            noise = torch.Generator().manual_seed(_NOISE_SEED)
+            with torch.no_grad():
+                for i in range(0, len(films), 32):
+                    clean = look.pack.autoencoder.encode(as_tensor(films[i : i + 32]))
+                    condition = generator.condition([""] * len(clean))
+                    for j, time in enumerate(times):
+                        # The same noise for every film: what is left to differ is the film.
+                        noise.manual_seed(_NOISE_SEED + j)
+                        drawn = torch.randn(clean.shape[1:], generator=noise).expand_as(clean)
+                        t = torch.full((len(clean),), float(time))
+                        said = generator.noise(generator.add_noise(clean, drawn, t), t, condition)
+                        out[i : i + len(clean), j] = (said - drawn).square().mean((1, 2, 3)).double().numpy()
+            return {"losses": finite(out, "losses of the generator")}
+
+        found: NDArray[np.float64] = look.kept(key, make)["losses"]
+        return found
+
+    def _copies(self, look: Look, codes: NDArray[np.float32] | None, seed: int) -> list[Measurement]:
+        """Released films of unseen patients that lie nearer to a training film than 95 % of their real films do."""
+        names = ["copies of training films", "exact copies of training films"]
+        exhibit = look.exhibit
+        if codes is None:
+            return absent(names, "the pack does not say which films its generator learned from", question=QUESTION)
+        rows = exhibit.rows(*SCORED)
+        real, released = (nearest(look.embedded(side), codes) for side in ("real", "released"))
+        unseen = rows[real[rows] < SAME_FILM]
+        have = len(set(exhibit.patients[unseen].tolist()))
+        if have < FEWEST_PATIENTS:
+            reason = too_few(have, "patients outside the train split whose films the generator has not seen")
+            return absent(names, reason, question=QUESTION, n=have, needed=FEWEST_PATIENTS)
+        limit = float(np.quantile(real[unseen], 0.95))
+        exact = float(look.pack.info.get("thresholds", {}).get("identity_copy", SAME_FILM))
+        options: dict[str, Any] = {"better": "lower", "seed": seed, "draws": look.budget.draws}
+        everyone = np.arange(len(exhibit))
+        # An exact copy is looked for among all released films, those made from training films first of all.
+        copied = released[everyone] >= max(exact, limit)
+        detail: dict[str, Any] = {"question": QUESTION, "limit": limit, "training_films": len(codes)}
+        shares = [
+            measure(
+                names[0],
+                mean,
+                exhibit.patients[unseen],
+                (released[unseen] > limit).astype(float),
+                chance=0.05,
+                attacker="nearest training film",
+                detail={**detail, "of": "released films of patients the generator has not seen"},
+                **options,
+            ),
+            measure(
+                names[1],
+                mean,
+                exhibit.patients[everyone],
+                copied.astype(float),
+                chance=0.0,
+                attacker="nearest training film",
+                detail={**detail, "limit": max(exact, limit), "of": "all released films"},
+                **options,
+            ),
+        ]
+        return [seldom(share) for share in shares]
+
+
+def _sample(
+    patients: NDArray[np.str_], members: NDArray[np.bool_], most: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """At most so many films in and out of the training, from as many patients as there are."""
+    chosen: list[int] = []
+    for inside in (True, False):
+        people = [list(rng.permutation(f)) for f in by_patient(patients, np.flatnonzero(members == inside))]
+        people = [people[i] for i in rng.permutation(len(people))]
+        taken: list[int] = []
+        while len(taken) < most and any(people):
+            for films in people:
+                if films and len(taken) < most:
+                    taken.append(int(films.pop()))
+        chosen += taken
+    return np.sort(np.array(chosen, np.intp))
+
+
+def likelihood_ratio(
+    losses: NDArray[np.float64], inside: NDArray[np.bool_], patients: NDArray[np.str_], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """log p(losses | in) − log p(losses | out), Gaussians of log losses fitted on the other half of the patients.
+
+    Halves are standardised alike, so that both give scores on one scale.
+    """
+    x = np.log(np.maximum(losses, 1e-12))
+    names = np.unique(patients)
+    half = np.isin(patients, names[rng.permutation(len(names))[: len(names) // 2]])
+    out = np.zeros(len(x))
+    for asked in (half, ~half):
+        fits = []
+        learned = ~asked
+        pooled = np.cov(x[learned].T).reshape(x.shape[1], x.shape[1]) if learned.sum() > x.shape[1] + 1 else None
+        for state in (True, False):
+            rows = learned & (inside == state)
+            if rows.sum() < 2 * x.shape[1] or pooled is None:
+                out[:] = -losses.mean(1)
+                return out  # too few to fit anything: the threshold on the loss is all there is
+            own = np.cov(x[rows].T).reshape(pooled.shape)
+            spread = 0.5 * own + 0.5 * pooled + 1e-6 * np.eye(len(pooled))
+            fits.append((x[rows].mean(0), np.linalg.inv(spread), float(np.linalg.slogdet(spread)[1])))
+        densities = [-0.5 * (np.einsum("ij,jk,ik->i", x[asked] - m, p, x[asked] - m) + logdet) for m, p, logdet in fits]
+        out[asked] = densities[0] - densities[1]
+    return out

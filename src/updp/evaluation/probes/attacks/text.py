@@ -1,0 +1,207 @@
+"""Text: identifiers an independent detector still finds, and how well a report points to its patient.
+
+A cleaned report says what the real one says; that is its use, and it makes released and real reports of one film easy
+to match for whoever already holds the real report. The linkage figures state how easy. They do not mean that a report
+names anybody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.cache import Cache
+from updp.core.measurement import FEWEST_PATIENTS, Measurement, mean, measure, retrieval, seldom
+from updp.evaluation.probes.attacks.base import Budget, absent, by_patient, limited, named, too_few
+
+if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+QUESTION = "text"
+_RANKS = ("retrieval rank-1", "retrieval rank-5", "retrieval mAP")
+
+
+class Text:
+    """``prompts``, one a row of the exhibit ("" where there is none), are what a method told its generator."""
+
+    name = "text"
+    question = QUESTION
+
+    def __init__(self, prompts: Sequence[str] | None = None) -> None:
+        self.prompts = prompts
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        if self.prompts is not None and len(self.prompts) != len(exhibit):
+            raise ValueError(f"{len(self.prompts)} prompts for {len(exhibit)} films")
+        seed = int(rng.integers(2**31))
+        with limited(budget.threads):
+            return [
+                self._residual(exhibit, budget, seed),
+                *self._reports(exhibit, budget, seed),
+                *self._prompts(exhibit, pack, budget, seed),
+            ]
+
+    def _residual(self, exhibit: Exhibit, budget: Budget, seed: int) -> Measurement:
+        """The share of released reports in which something still looks like an identifier."""
+        from updp.release.residual import residual_spans
+
+        name = "residual PHI"
+        rows = np.flatnonzero(exhibit.told("released"))
+        if not len(rows):
+            return absent([name], "the release has no reports", question=QUESTION)[0]
+        kinds: Counter[str] = Counter()
+        hit = np.zeros(len(rows))
+        for place, row in enumerate(rows):
+            found = residual_spans(exhibit.released_texts[row])
+            kinds.update(span.category for span in found)
+            hit[place] = bool(found)
+        before = [bool(residual_spans(text)) for text in exhibit.real_texts if text.strip()]
+        detail: dict[str, Any] = {
+            "question": QUESTION,
+            "reports": len(rows),
+            "by_category": dict(sorted(kinds.items())),
+            "share_in_real_reports": float(np.mean(before)) if before else None,
+        }
+        rate = measure(
+            name,
+            mean,
+            exhibit.patients[rows],
+            hit,
+            chance=0.0,
+            better="lower",
+            seed=seed,
+            attacker="independent detector",
+            draws=budget.draws,
+            detail=detail,
+        )
+        return seldom(rate)
+
+    def _reports(self, exhibit: Exhibit, budget: Budget, seed: int) -> list[Measurement]:
+        """Released reports as probes, one real report of each patient as the gallery: the own one, then another."""
+        rows = np.flatnonzero(exhibit.told("real", "released"))
+        own_names = [f"report→patient {n.removeprefix('retrieval ')} own report" for n in _RANKS]
+        other_names = [f"report→patient {n.removeprefix('retrieval ')} another report" for n in _RANKS]
+        attacker = "TF-IDF similarity to real reports"
+        people = by_patient(exhibit.patients, rows)
+        if len(people) < FEWEST_PATIENTS:
+            reason = "the release has no reports" if not len(rows) else too_few(len(people), "patients with reports")
+            return absent([*own_names, *other_names], reason, question=QUESTION, attacker=attacker, n=len(people))
+        rng = np.random.default_rng(seed)
+        people = [rng.permutation(films) for films in people]
+        gallery = np.array([int(films[0]) for films in people], np.intp)
+        # Another report must be another text: films of one examination share theirs.
+        others = np.array(
+            [
+                int(films[k])
+                for films in people
+                for k in range(1, len(films))
+                if exhibit.real_texts[int(films[k])] != exhibit.real_texts[int(films[0])]
+            ],
+            np.intp,
+        )
+        note = "a cleaned report keeps what the real one says, so whoever holds the real report finds it again"
+        out = _matched(
+            [exhibit.released_texts[i] for i in gallery],
+            [exhibit.real_texts[i] for i in gallery],
+            exhibit.patients[gallery],
+            exhibit.patients[gallery],
+            own_names,
+            attacker,
+            budget,
+            seed,
+            note,
+        )
+        several = len(set(exhibit.patients[others].tolist()))
+        if several < FEWEST_PATIENTS:
+            reason = too_few(several, "patients with two different reports")
+            return [*out, *absent(other_names, reason, question=QUESTION, attacker=attacker, n=several)]
+        return out + _matched(
+            [exhibit.released_texts[i] for i in others],
+            [exhibit.real_texts[i] for i in gallery],
+            exhibit.patients[others],
+            exhibit.patients[gallery],
+            other_names,
+            attacker,
+            budget,
+            seed,
+            "another report of the patient, as held by somebody who saw the patient before",
+        )
+
+    def _prompts(self, exhibit: Exhibit, pack: Pack, budget: Budget, seed: int) -> list[Measurement]:
+        """Prompts as probes against real reports, and against real films in the space of the pack's vlm."""
+        texts = [f"prompt→patient {n.removeprefix('retrieval ')} by real reports" for n in _RANKS]
+        films = [f"prompt→patient {n.removeprefix('retrieval ')} by real films" for n in _RANKS]
+        if self.prompts is None or not any(p.strip() for p in self.prompts):
+            reason = "no prompts were given: a release does not hold them"
+            return absent([*texts, *films], reason, question=QUESTION)
+        rows = np.array([i for i, p in enumerate(self.prompts) if p.strip()], np.intp)
+        rng = np.random.default_rng(seed)
+        single = np.array([int(rng.choice(films_)) for films_ in by_patient(exhibit.patients, rows)], np.intp)
+        if len(single) < FEWEST_PATIENTS:
+            reason = too_few(len(single), "patients with prompts")
+            return absent([*texts, *films], reason, question=QUESTION, n=len(single), needed=FEWEST_PATIENTS)
+        prompts = [self.prompts[i] for i in single]
+        people = exhibit.patients[single]
+        told = np.array([bool(exhibit.real_texts[i].strip()) for i in single])
+        out: list[Measurement] = []
+        if told.sum() >= FEWEST_PATIENTS:
+            real = [exhibit.real_texts[i] for i in single[told]]
+            asked = [p for p, t in zip(prompts, told, strict=True) if t]
+            out += _matched(
+                asked, real, people[told], people[told], texts, "TF-IDF similarity to real reports", budget, seed, ""
+            )
+        else:
+            out += absent(texts, too_few(int(told.sum()), "patients with prompts and reports"), question=QUESTION)
+        similarity = _by_films(pack, prompts, exhibit.real[single])
+        found = retrieval(
+            similarity, people, people, seed=seed, attacker="vlm similarity to real films", draws=budget.draws
+        )
+        return out + [named(m, name, question=QUESTION) for m, name in zip(found, films, strict=True)]
+
+
+def _by_films(pack: Pack, prompts: list[str], films: NDArray[np.uint8]) -> NDArray[np.float64]:
+    import torch
+
+    from updp.evaluation.probes.attacks.features import as_tensor
+
+    with torch.no_grad():
+        words = [pack.vlm.embed_texts(prompts[i : i + 64]) for i in range(0, len(prompts), 64)]
+        seen = [pack.vlm.embed_images(as_tensor(films[i : i + 32])) for i in range(0, len(films), 32)]
+    out: NDArray[np.float64] = (torch.cat(words) @ torch.cat(seen).T).double().numpy()
+    return out
+
+
+def _matched(
+    probes: list[str],
+    gallery: list[str],
+    probe_patients: NDArray[np.str_],
+    gallery_patients: NDArray[np.str_],
+    names: list[str],
+    attacker: str,
+    budget: Budget,
+    seed: int,
+    note: str,
+) -> list[Measurement]:
+    """Retrieval by TF-IDF of words and pairs of words, fitted on the gallery, which the adversary holds."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
+    try:
+        real = vectorizer.fit_transform(gallery)
+    except ValueError:  # no word at all
+        return absent(names, "the real reports hold no words", question=QUESTION, attacker=attacker)
+    similarity = np.asarray((vectorizer.transform(probes) @ real.T).todense(), dtype=np.float64)
+    found = retrieval(similarity, probe_patients, gallery_patients, seed=seed, attacker=attacker, draws=budget.draws)
+    return [named(m, name, question=QUESTION, meaning=note) for m, name in zip(found, names, strict=True)]

@@ -1,0 +1,443 @@
+"""Diagnosis: do findings survive, for a judge that learned from real films and for one that learns from the release.
+
+Four ways round (papers give only one or two of them): a judge of real films looks at released ones, the
+frozen judge of PrivDiff-Net; a judge learns from released films and looks at real ones, what a receiver does; both on
+released films; and one learns from both. Each is set against the same judge on real films, over the same patients and
+the same resamples. A ratio of AUCs never falls far: a judge that guesses has 0.5, so every ratio carries what guessing
+would give as its chance level, and the share of skill kept, (AUC − 0.5) over the same of real, beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from updp.core.cache import Cache
+from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, auc, measure, ratio
+from updp.core.record import FINDINGS
+from updp.evaluation.probes.utility import MissingRequirement
+from updp.evaluation.probes.utility.base import (
+    QUESTION,
+    SCORED,
+    Budget,
+    Effort,
+    about,
+    limited,
+    patients_in,
+    seed_of,
+    within,
+)
+from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
+
+if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+Labels = NDArray[np.float32]
+#: A finding counts if so many films have it, so many do not, and so many patients have it.
+LEAST_FILMS, LEAST_PATIENTS = 5, 3
+AGES = ((0.0, 40.0, "under 40"), (40.0, 60.0, "40 to 59"), (60.0, 200.0, "60 and over"))
+
+PACK_REAL, PACK_RELEASED = "pack judge, test real", "pack judge, test released"
+REAL_REAL, REAL_RELEASED = "train real, test real", "train real, test released"
+RELEASED_REAL, RELEASED_RELEASED = "train released, test real", "train released, test released"
+MIXED_REAL = "train real and released, test real"
+#: Each regime, and the one on real films that it is set against.
+AGAINST = {
+    PACK_RELEASED: PACK_REAL,
+    REAL_RELEASED: REAL_REAL,
+    RELEASED_REAL: REAL_REAL,
+    RELEASED_RELEASED: REAL_REAL,
+    MIXED_REAL: REAL_REAL,
+}
+UTILITY = "diagnosis utility"
+CHANCE = 0.5
+
+
+# Statistics ----------------------------------------------------------------------------------------------------------
+
+
+def countable(labels: Labels, patients: NDArray[Any]) -> NDArray[np.intp]:
+    """Findings with enough films and patients on either side to have an AUC worth a mean."""
+    kept = []
+    for j in range(labels.shape[1]):
+        positive, negative = labels[:, j] == 1, labels[:, j] == 0
+        if min(positive.sum(), negative.sum()) >= LEAST_FILMS and len(set(patients[positive])) >= LEAST_PATIENTS:
+            kept.append(j)
+    return np.array(kept, np.intp)
+
+
+def mean_auc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> Any:
+    """The mean over findings of their AUC on the films labelled for them; a draw without a finding skips it."""
+    truth, score = np.asarray(labels), np.asarray(scores)
+    many = None if weights is None else np.atleast_2d(np.asarray(weights, dtype=np.float64))
+    each = []
+    for j in range(truth.shape[1]):
+        known = ~np.isnan(truth[:, j])
+        if len(np.unique(truth[known, j])) < 2:
+            continue
+        found = auc(truth[known, j], score[known, j], None if many is None else many[:, known])
+        each.append(np.atleast_1d(found))
+    if not each:
+        return float("nan") if many is None else np.full(len(many), np.nan)
+    stacked = np.stack(each)
+    defined = np.isfinite(stacked)
+    with np.errstate(invalid="ignore"):
+        means = np.where(defined, stacked, 0).sum(axis=0) / defined.sum(axis=0)
+    return means if weights is not None and np.ndim(weights) == 2 else float(means[0])
+
+
+def _compared(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """A statistic of two judges over the same films: mean AUCs combined, draw by draw."""
+
+    def statistic(labels: ArrayLike, ours: ArrayLike, theirs: ArrayLike, weights: ArrayLike | None = None) -> Any:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return combine(mean_auc(labels, ours, weights), mean_auc(labels, theirs, weights))
+
+    return statistic
+
+
+_ratio = _compared(lambda ours, theirs: ours / theirs)
+_skill = _compared(lambda ours, theirs: (ours - CHANCE) / (theirs - CHANCE))
+
+
+# The experiment ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Scores of every regime for the scored films, findings that count only."""
+
+    labels: Labels
+    patients: NDArray[np.str_]
+    findings: tuple[str, ...]
+    scores: Mapping[str, Floats]
+    seeds: Mapping[str, list[float]]  # mean AUC of each judge alone, where several were trained
+    seed: int
+    draws: int
+
+    def measure(self, name: str, statistic: Callable[..., Any], *arrays: ArrayLike, **options: Any) -> Measurement:
+        options = {"better": "higher", "seed": self.seed, "draws": self.draws, **options}
+        return measure(name, statistic, self.patients, *arrays, **options)
+
+
+class Diagnosis:
+    """The experiment; see the module."""
+
+    name = "diagnosis"
+    question = QUESTION
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        effort = Effort.of(budget)
+        seed = seed_of(rng)
+        small = within(exhibit, effort.films)
+        # Judges of real films learn from all originals; all are scored on the films that have a counterpart.
+        labelled = np.flatnonzero(
+            np.isin(small.splits, SCORED) & ~np.isnan(small.labels).all(axis=1) & ~small.kept_back
+        )
+        scored = small.take(labelled)
+        counted = countable(scored.labels, scored.patients)
+        n = patients_in(scored, np.arange(len(scored)))
+        if not len(labelled):
+            return _absent("no film of the scored patients is labelled", n, seed)
+        if n < FEWEST_PATIENTS:
+            return _absent(f"too few patients: {n} scored, at least {FEWEST_PATIENTS} needed", n, seed)
+        if not len(counted):
+            why = f"no finding has {LEAST_FILMS} films with and without it, of {LEAST_PATIENTS} patients"
+            return _absent(why, n, seed)
+        with limited(effort.threads):
+            trial, missing = _try(small, labelled, counted, pack, effort, seed, cache)
+            found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
+        found += [_missing(name, why, n, seed) for regime, why in missing.items() for name in _names(regime)]
+        left_out = {"films_left_out": len(exhibit) - len(small)} if len(small) < len(exhibit) else {}
+        return about([_utility(found, n, seed), *found], findings=list(trial.findings), **left_out)
+
+
+def _try(
+    small: Exhibit,
+    place: NDArray[np.intp],
+    counted: NDArray[np.intp],
+    pack: Pack,
+    effort: Effort,
+    seed: int,
+    cache: Cache | None,
+) -> tuple[Trial, dict[str, str]]:
+    """Every regime that can be had on the films in these places, and why the others cannot."""
+    from updp.evaluation.probes.utility.encoding import encode, encode_released
+
+    scores: dict[str, Floats] = {}
+    alone: dict[str, list[float]] = {}
+    missing: dict[str, str] = {}
+    truth = small.labels[place]
+    try:
+        real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
+    except MissingRequirement as error:
+        missing.update(dict.fromkeys(AGAINST, str(error)))
+        for regime, films in ((PACK_REAL, small.real), (PACK_RELEASED, small.released)):
+            scores[regime] = _outside(pack, films[place])
+        missing.pop(PACK_RELEASED)
+    else:
+        names = tuple(pack.classifier.labels)
+        for regime, seen in ((PACK_REAL, real), (PACK_RELEASED, released)):
+            scores[regime] = _in_order(seen.probabilities[place], names)
+        train = small.rows("train")
+        given = train[~small.kept_back[train]]
+        ours, theirs = (real.middle[train], small.labels[train]), (released.middle[given], small.labels[given])
+        sides = {"real": [ours], "released": [theirs], "mixed": [ours, theirs]}
+        steps = max(20, effort.epochs * len(train) // JudgeConfig(1).batch)
+        tested = {
+            "real": {REAL_REAL: real, REAL_RELEASED: released},
+            "released": {RELEASED_REAL: real, RELEASED_RELEASED: released},
+            "mixed": {MIXED_REAL: real},
+        }
+        for side, learned in sides.items():
+            maps, known = [m for m, _ in learned], [y for _, y in learned]
+            try:
+                judges = [train_judge(maps, known, JudgeConfig(steps), k, cache) for k in range(effort.judges)]
+            except NothingToLearn as nothing:
+                missing.update(dict.fromkeys(tested[side], str(nothing)))
+                continue
+            for regime, seen in tested[side].items():
+                each = [judge.scores(seen.middle[place]).astype(np.float64) for judge in judges]
+                scores[regime] = np.mean(each, axis=0)
+                alone[regime] = [float(mean_auc(truth[:, counted], s[:, counted])) for s in each]
+    for regime in [r for r, s in scores.items() if not np.isfinite(s[:, counted]).all()]:
+        missing[regime] = "the judge's scores are not all finite"
+        del scores[regime]
+    # A finding that no training film has teaches a judge nothing, and would pull every mean to chance alike.
+    taught = (
+        teachable(small.labels[small.rows("train")])[counted] if REAL_REAL in scores else np.ones(len(counted), bool)
+    )
+    counted = counted[taught] if taught.any() else counted
+    trial = Trial(
+        truth[:, counted],
+        small.patients[place],
+        tuple(FINDINGS[j] for j in counted),
+        {regime: s[:, counted] for regime, s in scores.items()},
+        alone,
+        seed,
+        effort.draws,
+    )
+    return trial, missing
+
+
+def _in_order(probabilities: ArrayLike, labels: tuple[str, ...]) -> Floats:
+    """A classifier's columns in the order of FINDINGS; chance scores where it does not know a finding."""
+    given = np.asarray(probabilities, dtype=np.float64)
+    out = np.zeros((len(given), len(FINDINGS)))
+    for j, name in enumerate(FINDINGS):
+        if name in labels:
+            out[:, j] = given[:, labels.index(name)]
+    return out
+
+
+def _outside(pack: Pack, films: NDArray[np.uint8]) -> Floats:
+    import torch
+
+    with torch.no_grad():
+        parts = [
+            pack.classifier.probabilities(torch.from_numpy(films[i : i + 32]).float()[:, None] / 255).numpy()
+            for i in range(0, len(films), 32)
+        ]
+    return _in_order(np.concatenate(parts), tuple(pack.classifier.labels))
+
+
+# Measurements --------------------------------------------------------------------------------------------------------
+
+
+def _aucs(trial: Trial) -> list[Measurement]:
+    """Mean AUC of every regime, each finding's in detail."""
+    out = []
+    for regime, scores in trial.scores.items():
+        each = {}
+        for j, name in enumerate(trial.findings):
+            known = ~np.isnan(trial.labels[:, j])
+            truth = trial.labels[known, j]
+            one = replace(trial, patients=trial.patients[known]).measure(
+                name, auc, truth, scores[known, j], chance=CHANCE
+            )
+            each[name] = {"auc": one.value, "low": one.low, "high": one.high, "positives": int(truth.sum())}
+        detail: dict[str, Any] = {"regime": regime, "each": each}
+        if len(trial.seeds.get(regime, ())) > 1:
+            detail["judges_alone"] = trial.seeds[regime]
+        out.append(
+            trial.measure(f"diagnosis AUC: {regime}", mean_auc, trial.labels, scores, chance=CHANCE, detail=detail)
+        )
+    return out
+
+
+def _relative(trial: Trial) -> list[Measurement]:
+    """Every regime against the same on real films: ratio of AUCs, and share of skill kept."""
+    out = []
+    for regime, reference in AGAINST.items():
+        if regime not in trial.scores or reference not in trial.scores:
+            continue
+        names = (f"utility relative to real: {regime}", f"skill kept: {regime}")
+        ours, theirs = trial.scores[regime], trial.scores[reference]
+        base = trial.measure(reference, mean_auc, trial.labels, theirs)
+        if not base.measured or base.low <= CHANCE:
+            # Two judges that guess have a ratio of one: that would pass as perfect utility.
+            why = base.reason or f"the judge on real films is not surely above chance: {base.value:.3f} [{base.low:.3f}"
+            why += "" if base.reason else f", {base.high:.3f}]"
+            out += [_missing(name, why, base.n, trial.seed) for name in names]
+            continue
+        detail = {"regime": regime, "against": reference, "auc_of_real": base.value}
+        chance = CHANCE / base.value
+        out.append(trial.measure(names[0], _ratio, trial.labels, ours, theirs, chance=chance, detail=detail))
+        out.append(trial.measure(names[1], _skill, trial.labels, ours, theirs, chance=0.0, detail=detail))
+    return out
+
+
+def _utility(found: list[Measurement], n: int, seed: int) -> Measurement:
+    """What the gate reads: the lowest of the frozen judges' ratios and of train released, test real.
+
+    The value is that of the lowest; its lower bound is the lowest of all, since the gate must hold for each.
+    """
+    by_name = {m.name: m for m in found}
+    frozen = [by_name.get(f"utility relative to real: {r}") for r in (PACK_RELEASED, REAL_RELEASED)]
+    judged = [m for m in frozen if m is not None and m.measured]
+    learned = by_name.get(f"utility relative to real: {RELEASED_REAL}")
+    if not judged or learned is None or not learned.measured:
+        absent = learned if judged else next((m for m in frozen if m is not None), None)
+        why = absent.reason if absent is not None and absent.reason else "no judge could be trained"
+        return _missing(UTILITY, why, n, seed)
+    contenders = [*judged, learned]
+    worst = min(contenders, key=lambda m: m.value)
+    detail = {
+        **worst.detail,
+        "lowest_of": {m.name: [m.value, m.low, m.high] for m in contenders},
+        "skill_kept": by_name[worst.name.replace("utility relative to real", "skill kept")].value,
+    }
+    return replace(worst, name=UTILITY, low=min(m.low for m in contenders), detail=detail)
+
+
+def _flips(trial: Trial) -> list[Measurement]:
+    """How often a judge of real films says otherwise of a film once it is released.
+
+    A finding is called present on as many real films as have it, by the same threshold on released films. Chance is a
+    released film called at random, as often.
+    """
+    out = []
+    for judge, (real, released) in {
+        "pack judge": (PACK_REAL, PACK_RELEASED),
+        "judge trained on real": (REAL_REAL, REAL_RELEASED),
+    }.items():
+        if real not in trial.scores or released not in trial.scores:
+            continue
+        known = ~np.isnan(trial.labels)
+        flipped, each, independent = np.zeros(known.shape), {}, 0.0
+        for j, name in enumerate(trial.findings):
+            rows = known[:, j]
+            share = float(trial.labels[rows, j].mean())
+            threshold = np.quantile(trial.scores[real][rows, j], 1 - share)
+            before, after = (trial.scores[side][:, j] > threshold for side in (real, released))
+            flipped[:, j] = (before != after) & rows
+            p, q = before[rows].mean(), after[rows].mean()
+            independent += rows.sum() * (p * (1 - q) + q * (1 - p))
+            each[name] = {
+                "lost": float((~after)[rows & before].mean()) if (rows & before).any() else None,
+                "gained": float(after[rows & ~before].mean()) if (rows & ~before).any() else None,
+            }
+        out.append(
+            trial.measure(
+                f"label-flip rate: {judge}",
+                ratio,
+                flipped.sum(axis=1),
+                known.sum(axis=1).astype(np.float64),
+                better="lower",
+                chance=float(independent / known.sum()),
+                detail={"each": each},
+            )
+        )
+    return out
+
+
+def _gaps(trial: Trial, scored: Exhibit) -> list[Measurement]:
+    """A group's mean AUC minus everyone else's, for the judges of real and of released films, on real films."""
+    groups: dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {
+        "sex F against M": (scored.sexes == "F", scored.sexes == "M"),
+        "view AP against PA": (scored.views == "AP", scored.views == "PA"),
+    }
+    known = ~np.isnan(scored.ages)
+    for low, high, name in AGES:
+        inside = known & (scored.ages >= low) & (scored.ages < high)
+        groups[f"age {name} against others"] = (inside, known & ~inside)
+    judges = {"train real": REAL_REAL, "train released": RELEASED_REAL}
+    out = []
+    for group, (inside, outside) in groups.items():
+        names = {who: f"subgroup gap in AUC, {group}: {who}" for who in (*judges, "change")}
+        first, second = (countable(trial.labels[part], trial.patients[part]) for part in (inside, outside))
+        both = np.intersect1d(first, second)
+        why = None
+        if not inside.any() or not outside.any():
+            why = "not known of these films, or all alike"
+        elif not len(both):
+            why = f"no finding has {LEAST_FILMS} films with and without it on either side"
+        elif any(regime not in trial.scores for regime in judges.values()):
+            why = "no judge could be trained"
+        if why:
+            out += [
+                _missing(name, why, 0, trial.seed, better="closer to chance", chance=0.0) for name in names.values()
+            ]
+            continue
+        rows = inside | outside
+        member = inside[rows]
+        labels = trial.labels[rows][:, both]
+        real, released = (trial.scores[judges[who]][rows][:, both] for who in judges)
+        part = replace(trial, patients=trial.patients[rows])
+        options: dict[str, Any] = {
+            "better": "closer to chance",
+            "chance": 0.0,
+            "detail": {
+                "group": group,
+                "films": [int(member.sum()), int((~member).sum())],
+                "counted": [trial.findings[j] for j in both],
+            },
+        }
+        out.append(part.measure(names["train real"], _gap, member, labels, real, **options))
+        out.append(part.measure(names["train released"], _gap, member, labels, released, **options))
+        out.append(part.measure(names["change"], _gap_change, member, labels, released, real, **options))
+    return out
+
+
+def _gap(member: ArrayLike, labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> Any:
+    inside = np.asarray(member, dtype=bool)
+    truth, score = np.asarray(labels), np.asarray(scores)
+    sides = []
+    for rows in (inside, ~inside):
+        own = None if weights is None else np.asarray(weights)[..., rows]
+        sides.append(mean_auc(truth[rows], score[rows], own))
+    return sides[0] - sides[1]
+
+
+def _gap_change(
+    member: ArrayLike, labels: ArrayLike, ours: ArrayLike, theirs: ArrayLike, weights: ArrayLike | None = None
+) -> Any:
+    return _gap(member, labels, ours, weights) - _gap(member, labels, theirs, weights)
+
+
+def _names(regime: str) -> list[str]:
+    relative = [f"utility relative to real: {regime}", f"skill kept: {regime}"] if regime in AGAINST else []
+    return [f"diagnosis AUC: {regime}", *relative]
+
+
+def _missing(name: str, why: str, n: int, seed: int, **options: Any) -> Measurement:
+    return Measurement.missing(name, why, n=n, seed=seed, **options)
+
+
+def _absent(why: str, n: int, seed: int) -> list[Measurement]:
+    regimes = (PACK_REAL, REAL_REAL, *AGAINST)
+    names = [UTILITY, *(name for regime in regimes for name in _names(regime))]
+    needed = {"patients_needed": FEWEST_PATIENTS} if n < FEWEST_PATIENTS else {}
+    return about([_missing(name, why, n, seed, detail=needed) for name in names])

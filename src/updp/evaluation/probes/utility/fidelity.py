@@ -1,0 +1,186 @@
+"""Fidelity: released films beside the real ones they were made from, as films, as a set, and with their reports.
+
+Two experiments: `Images` (SSIM, MS-SSIM, PSNR, LPIPS where its weights are given, the
+Fréchet distance and precision, recall, density and coverage in the space of the pack's classifier) and `ImageText`
+(the cosine of a film with its own report under the pack's vlm, released beside real).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.core.cache import Cache, key_of
+from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients, mean, measure
+from updp.evaluation.probes.utility import MissingRequirement
+from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, limited, seed_of, within
+from updp.evaluation.probes.utility.image_metrics import (
+    film_similarity,
+    frechet_distance,
+    image_text_score,
+    precision_recall_density_coverage,
+)
+
+if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.models.pack import Pack
+
+#: The feature network of the Fréchet distance: the penultimate layer of the pack's classifier.
+FEATURES = "classifier"
+EDITION = "image-text 1"
+
+
+class Images:
+    """Films against the films they were made from, and the released set against the real one."""
+
+    name = "images"
+    question = QUESTION
+
+    def __init__(self, lpips: Path | None = None, net: str = "alex") -> None:
+        self.lpips, self.net = lpips, net
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        effort, seed = Effort.of(budget), seed_of(rng)
+        small = within(exhibit, effort.films)
+        with limited(effort.threads):
+            found = [*self._films(small, effort, seed), *self._sets(small, pack, effort, seed, cache)]
+        return about(found)
+
+    def _films(self, small: Exhibit, effort: Effort, seed: int) -> list[Measurement]:
+        rows = _compared(small, effort)
+        if not len(rows):
+            return [Measurement.missing(name, "there are no films", seed=seed) for name in ("SSIM", "MS-SSIM", "PSNR")]
+        real, released = (np.asarray(films[rows], np.float32) / 255 for films in (small.real, small.released))
+        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "net": self.net}
+        missing = []
+        try:
+            found = film_similarity(real, released, small.patients[rows], lpips=self.lpips, **options)
+        except MissingRequirement as error:
+            found = film_similarity(real, released, small.patients[rows], **options)
+            missing.append(Measurement.missing(f"LPIPS-{self.net}", str(error), seed=seed))
+        if self.lpips is None:
+            missing.append(Measurement.missing(f"LPIPS-{self.net}", "its weights were not given", seed=seed))
+        return [*found, *missing]
+
+    def _sets(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
+        from updp.evaluation.probes.utility.encoding import encode, encode_released
+
+        names = [f"FD-{FEATURES}", *(f"{n} [{FEATURES}, k=5]" for n in ("precision", "recall", "density", "coverage"))]
+        patients = len(set(small.patients[~small.kept_back].tolist()))
+        if patients < FEWEST_PATIENTS:
+            why = str(TooFewPatients(patients, FEWEST_PATIENTS))
+            return [Measurement.missing(name, why, n=patients, seed=seed) for name in names]
+        try:
+            # All films of the experiment, and rows afterwards: judges ask for the same ones, and find them kept.
+            real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
+        except MissingRequirement as error:
+            return [Measurement.missing(name, str(error), seed=seed) for name in names]
+        rows = _compared(small, effort)
+        owners = small.patients[rows]
+        sides = (real.features[rows], released.features[rows], owners, owners)
+        options: dict[str, Any] = {"features": FEATURES, "seed": seed, "groups": effort.groups}
+        # Decompositions of this size lose more to threads waiting for each other than they gain.
+        with limited(1):
+            distance = frechet_distance(*sides, **options)
+            return [distance, *precision_recall_density_coverage(*sides, **options)]
+
+
+class ImageText:
+    """Whether a released film still shows what its released report says, beside the real pair."""
+
+    name = "image-text"
+    question = QUESTION
+
+    def run(
+        self,
+        exhibit: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        rng: np.random.Generator,
+        cache: Cache | None = None,
+    ) -> list[Measurement]:
+        effort, seed = Effort.of(budget), seed_of(rng)
+        encoder = f"{pack.name} vlm"
+        name = f"image–text score [{encoder}]"
+        names = (f"{name}: real", f"{name}: released", f"{name}: released minus real")
+        drawn = np.flatnonzero(exhibit.told("real") & np.isin(exhibit.splits, SCORED))
+        originals = exhibit.take(drawn[_evenly(len(drawn), effort.compared)])
+        both = originals.told("real", "released")
+        if not both.any():
+            why = "no film of the scored patients has a report on both sides"
+            return about([Measurement.missing(n, why, seed=seed) for n in names])
+        small = originals.take(both)
+        with limited(effort.threads):
+            # All originals drawn are looked at: the next release of them may have kept others back.
+            sides = [
+                (_films_seen(originals.real, pack, cache)[both], _texts_read(small.real_texts, pack)),
+                (_films_seen(small.released, pack, cache), _texts_read(small.released_texts, pack)),
+            ]
+            options: dict[str, Any] = {"seed": seed, "draws": effort.draws}
+            try:
+                found = [image_text_score(a, b, small.patients, encoder=encoder, **options) for a, b in sides]
+            except ValueError as error:  # an embedding without direction or not finite
+                return about([Measurement.missing(n, str(error), seed=seed) for n in names])
+            cosines = [100 * (_unit(a) * _unit(b)).sum(axis=1) for a, b in sides]
+            change = measure(names[2], mean, small.patients, cosines[1] - cosines[0], better="higher", **options)
+        return about([*(replace(m, name=n) for m, n in zip(found, names[:2], strict=True)), change])
+
+
+def _compared(small: Exhibit, effort: Effort) -> NDArray[np.intp]:
+    """The films that are compared one by one: drawn among the originals, without those that were kept back."""
+    drawn = _evenly(len(small), effort.compared)
+    rows: NDArray[np.intp] = drawn[~small.kept_back[drawn]]
+    return rows
+
+
+def _evenly(count: int, most: int) -> NDArray[np.intp]:
+    """At most so many rows, evenly spread."""
+    return (
+        np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.intp))
+        if count
+        else np.empty(0, np.intp)
+    )
+
+
+def _unit(values: NDArray[Any]) -> NDArray[Any]:
+    unit: NDArray[Any] = values / np.linalg.norm(values, axis=1, keepdims=True)
+    return unit
+
+
+def _films_seen(films: NDArray[np.uint8], pack: Pack, cache: Cache | None) -> NDArray[np.float64]:
+    import torch
+
+    from updp.evaluation.probes.attacks.features import weights_digest
+
+    key = key_of(EDITION, weights_digest(pack, "vlm"), films)
+    held = cache.get(key) if cache is not None else None
+    if held is None:
+        with torch.no_grad():
+            parts = [
+                pack.vlm.embed_images(torch.from_numpy(films[i : i + 32]).float()[:, None] / 255).numpy()
+                for i in range(0, len(films), 32)
+            ]
+        held = {"embeddings": np.concatenate(parts)}
+        if cache is not None:
+            cache.put(key, held)
+    return held["embeddings"].astype(np.float64)
+
+
+def _texts_read(texts: Sequence[str], pack: Pack) -> NDArray[np.float64]:
+    import torch
+
+    with torch.no_grad():
+        parts = [pack.vlm.embed_texts(list(texts[i : i + 64])).numpy() for i in range(0, len(texts), 64)]
+    return np.concatenate(parts).astype(np.float64)

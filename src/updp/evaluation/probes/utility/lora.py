@@ -1,0 +1,370 @@
+"""Report generation with large vision-language models: LoRA fine-tuning (Hu et al. 2021, arXiv 2106.09685) on a GPU.
+
+Qwen2.5-VL, Gemma-3 and Phi-3.5-vision from a folder on this machine, with the settings of the UPDP paper. The
+language model and the vision tower get adapters; what joins the two, called the merged layer there, is trained whole.
+`writer` gives the function that `report_generation.compare` wants in place of the embedded captioner.
+Nothing is downloaded. Which model is told apart how is in ``data/report_models.toml``.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from updp.evaluation.probes.utility import MissingRequirement, require
+
+QUESTION = "Write the findings section of the radiology report for this chest X-ray."
+IGNORED = -100  # labels that transformers leaves out of the loss
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """The UPDP paper's: rank 64, alpha 64, dropout 0.05, 3 epochs, batch 36, three learning rates."""
+
+    rank: int = 64
+    alpha: int = 64
+    dropout: float = 0.05
+    epochs: int = 3
+    batch: int = 36
+    at_once: int = 4  # films in memory at once; gradients are summed up to a batch
+    rate: float = 1e-5
+    merger_rate: float = 1e-5
+    vision_rate: float = 1e-4
+    warmup: float = 0.03  # share of the steps
+    clip: float = 1.0
+    length: int = 128  # most new tokens of a report
+    question: str = QUESTION
+
+
+class UnknownModel(ValueError):
+    """The folder holds no model that can be fine-tuned here; the message says what it holds."""
+
+
+@lru_cache(maxsize=1)
+def families() -> Mapping[str, Mapping[str, Any]]:
+    return tomllib.loads((resources.files(__package__) / "data" / "report_models.toml").read_text(encoding="utf-8"))
+
+
+def _transformers() -> Any:
+    return require("transformers", "fine-tuning of report models", "updp[pretrained]")
+
+
+def _peft() -> Any:
+    return require("peft", "LoRA", "updp[pretrained]")
+
+
+# What a model reads --------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Turns films and texts into what the model takes, without its processor class, which would want torchvision."""
+
+    def __init__(self, family: Mapping[str, Any], config: Any, tokenizer: Any, image_processor: Any) -> None:
+        self.family, self.config, self.tokenizer, self.images = family, config, tokenizer, image_processor
+        self.film = _token(tokenizer, family["film"])
+        self.end = _token(tokenizer, family["end"])
+
+    def prompt(self, question: str) -> str:
+        content = [{"type": "image"}, {"type": "text", "text": question}]
+        text: str = self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+        if text.count(self.family["template"]) != 1:
+            raise UnknownModel(f"the chat template of this folder does not mark a film with {self.family['template']}")
+        return text
+
+    def examples(self, films: NDArray[np.uint8], question: str) -> tuple[list[list[int]], dict[str, Tensor]]:
+        """Token ids of the prompt for each film, and what stands for the films."""
+        from PIL import Image
+
+        pictures = [Image.fromarray(film).convert("RGB") for film in films]
+        seen = dict(self.images(images=pictures, return_tensors="pt"))
+        seen.pop("num_crops", None)  # Gemma's count of further crops, of which there are none
+        if self.family["tokens"] == "grid":
+            merged = self.images.merge_size**2
+            counts = [int(grid.prod()) // merged for grid in seen["image_grid_thw"]]
+        else:
+            counts = [int(getattr(self.config, self.family["tokens"]))] * len(films)
+        text = self.prompt(question)
+        rows = []
+        for count in counts:
+            film = self.family["expanded"].format(film=self.family["film"] * count)
+            whole = text.replace(self.family["template"], film)
+            rows.append(self.tokenizer(whole, add_special_tokens=False)["input_ids"])
+        return rows, seen
+
+    def kinds(self, ids: Tensor) -> dict[str, Tensor]:
+        return {self.family["kinds"]: (ids == self.film).long()}
+
+    def answer(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text.strip(), add_special_tokens=False)["input_ids"]
+        return [*ids, self.end]
+
+    @property
+    def padding(self) -> int:
+        pad = self.tokenizer.pad_token_id
+        return int(self.end if pad is None else pad)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        return text.strip()
+
+
+class OwnReader(Reader):
+    """For a model whose folder brings its own processor: one film and one text at a time."""
+
+    def __init__(self, family: Mapping[str, Any], processor: Any) -> None:
+        self.family, self.processor, self.tokenizer = family, processor, processor.tokenizer
+        self.end = _token(self.tokenizer, family["end"])
+
+    def prompt(self, question: str) -> str:
+        prompt: str = self.family["prompt"].format(question=question)
+        return prompt
+
+    def examples(self, films: NDArray[np.uint8], question: str) -> tuple[list[list[int]], dict[str, Tensor]]:
+        from PIL import Image
+
+        read = [
+            dict(self.processor(self.prompt(question), [Image.fromarray(film).convert("RGB")], return_tensors="pt"))
+            for film in films
+        ]
+        rows = [one.pop("input_ids")[0].tolist() for one in read]
+        for one in read:
+            one.pop("attention_mask", None)
+        return rows, {name: torch.cat([one[name] for one in read]) for name in read[0]}
+
+    def kinds(self, ids: Tensor) -> dict[str, Tensor]:
+        return {}
+
+
+def _token(tokenizer: Any, token: str) -> int:
+    found = tokenizer.convert_tokens_to_ids(token)
+    if found is None or found == tokenizer.unk_token_id:
+        raise UnknownModel(f"the tokenizer of this folder has no token {token}")
+    return int(found)
+
+
+def batch(rows: Sequence[Sequence[int]], answers: Sequence[Sequence[int]] | None, reader: Reader) -> dict[str, Tensor]:
+    """Padded ids and mask; with answers to learn, labels that leave out the prompt and the padding.
+
+    Answers are padded at their end. A prompt alone is padded at its beginning, since the model writes on from its end.
+    """
+    whole = [[*row, *answer] for row, answer in zip(rows, answers or [[]] * len(rows), strict=True)]
+    length = max(map(len, whole))
+    ids = torch.full((len(whole), length), reader.padding)
+    mask = torch.zeros(len(whole), length, dtype=torch.long)
+    labels = torch.full((len(whole), length), IGNORED)
+    for i, row in enumerate(whole):
+        place = slice(0, len(row)) if answers is not None else slice(length - len(row), length)
+        ids[i, place], mask[i, place] = torch.tensor(row), 1
+        if answers is not None:
+            labels[i, len(rows[i]) : len(row)] = torch.tensor(row[len(rows[i]) :])
+    out = {"input_ids": ids, "attention_mask": mask, **reader.kinds(ids)}
+    return {**out, "labels": labels} if answers is not None else out
+
+
+# The model -----------------------------------------------------------------------------------------------------------
+
+
+class ReportModel:
+    """A vision-language model with adapters: learns films and reports, writes reports."""
+
+    def __init__(self, model: nn.Module, reader: Reader, settings: LoraSettings = LoraSettings()) -> None:  # noqa: B008
+        self.family, self.reader, self.settings = reader.family, reader, settings
+        peft = _peft()
+        adapted, whole = self._parts(model)
+        config = peft.LoraConfig(
+            r=settings.rank,
+            lora_alpha=settings.alpha,
+            lora_dropout=settings.dropout,
+            target_modules=adapted,
+            modules_to_save=[whole],
+            task_type="CAUSAL_LM",
+        )
+        self.model: Any = peft.get_peft_model(model, config)
+
+    def _parts(self, model: nn.Module) -> tuple[list[str], str]:
+        """Linear layers that get an adapter, and the merged layer, which is trained whole."""
+        merger: str = self.family["merger"]
+        names = dict(model.named_modules())
+        if merger not in names:
+            raise UnknownModel(f"{self.family['name']}: the model has no part {merger}")
+        linear = [name for name, part in names.items() if isinstance(part, nn.Linear)]
+        # The head over the vocabulary stays: it would be the largest adapter and belongs to no block.
+        outside = tuple(name for name in linear if "." not in name)
+        return [n for n in linear if not n.startswith(merger) and n not in outside], merger
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The parameters that learn, in three groups with a rate each."""
+        settings = self.settings
+        rates = {"language": settings.rate, "merger": settings.merger_rate, "vision": settings.vision_rate}
+        parts: dict[str, list[nn.Parameter]] = {name: [] for name in rates}
+        for name, parameter in self.model.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            own = name.removeprefix("base_model.model.")
+            if own.startswith(self.family["merger"]):
+                parts["merger"].append(parameter)
+            elif own.startswith(self.family["vision"]):
+                parts["vision"].append(parameter)
+            else:
+                parts["language"].append(parameter)
+        return [{"name": n, "params": p, "lr": rates[n], "peak": rates[n]} for n, p in parts.items() if p]
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    def _placed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        kind = next(self.model.parameters()).dtype
+        return {
+            name: value.to(self.device, kind) if value.is_floating_point() else value.to(self.device)
+            for name, value in inputs.items()
+        }
+
+    def fit(
+        self,
+        films: NDArray[np.uint8],
+        reports: Sequence[str],
+        seed: int,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> list[float]:
+        """Learn these reports; gives the mean loss of each step."""
+        if len(films) != len(reports) or not len(films):
+            raise ValueError(f"{len(films)} films for {len(reports)} reports: as many of both, and at least one")
+        settings, rng = self.settings, np.random.default_rng(seed)
+        optimizer = torch.optim.AdamW(self.groups(), weight_decay=0.0)
+        steps = settings.epochs * math.ceil(len(films) / settings.batch)
+        losses: list[float] = []
+        self.model.train()
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            for _ in range(settings.epochs):
+                order = rng.permutation(len(films))
+                for start in range(0, len(order), settings.batch):
+                    warm = (len(losses) + 1) / max(1.0, settings.warmup * steps)
+                    for group in optimizer.param_groups:
+                        group["lr"] = group["peak"] * min(warm, _cosine(len(losses) / steps))
+                    losses.append(self._step(films, reports, order[start : start + settings.batch], optimizer))
+                    say(f"step {len(losses)} of {steps}: loss {losses[-1]:.3f}")
+        self.model.eval()
+        return losses
+
+    def _step(
+        self, films: NDArray[np.uint8], reports: Sequence[str], rows: NDArray[Any], optimizer: torch.optim.Optimizer
+    ) -> float:
+        answers = [self.reader.answer(reports[i]) for i in rows]
+        words = sum(map(len, answers))
+        total = 0.0
+        optimizer.zero_grad(set_to_none=True)
+        for start in range(0, len(rows), self.settings.at_once):
+            part = rows[start : start + self.settings.at_once]
+            prompts, seen = self.reader.examples(films[part], self.settings.question)
+            replies = answers[start : start + len(part)]
+            inputs = self._placed({**batch(prompts, replies, self.reader), **seen})
+            # Weighted by its words, so that a batch in parts learns what a whole one does.
+            loss = self.model(**inputs).loss * (sum(map(len, replies)) / words)
+            loss.backward()
+            total += float(loss.detach())
+        if not math.isfinite(total):
+            raise FloatingPointError(f"the loss is {total}: a smaller rate or another precision is needed")
+        nn.utils.clip_grad_norm_([p for g in optimizer.param_groups for p in g["params"]], self.settings.clip)
+        optimizer.step()
+        return total
+
+    @torch.no_grad()
+    def write(self, films: NDArray[np.uint8]) -> list[str]:
+        """A report a film, by the likeliest next token."""
+        self.model.eval()
+        out = []
+        for start in range(0, len(films), self.settings.at_once):
+            prompts, seen = self.reader.examples(films[start : start + self.settings.at_once], self.settings.question)
+            inputs = self._placed({**batch(prompts, None, self.reader), **seen})
+            ids = self.model.generate(
+                **inputs,
+                max_new_tokens=self.settings.length,
+                do_sample=False,
+                eos_token_id=self.reader.end,
+                pad_token_id=self.reader.padding,
+            )
+            for row in ids[:, inputs["input_ids"].shape[1] :].tolist():
+                stop = row.index(self.reader.end) if self.reader.end in row else len(row)
+                out.append(self.reader.decode(row[:stop]))
+        return out
+
+    def save(self, folder: Path) -> None:
+        """The adapters and the merged layer; the model they belong to stays where it is."""
+        self.model.save_pretrained(str(folder))
+
+
+def _cosine(done: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def load(
+    folder: Path,
+    settings: LoraSettings = LoraSettings(),  # noqa: B008
+    *,
+    device: str = "cuda",
+    precision: torch.dtype = torch.bfloat16,
+    trust_code: bool = False,
+) -> ReportModel:
+    """A model in a local folder, ready to be fine-tuned. ``trust_code`` runs Python that the folder brings."""
+    if not (folder / "config.json").is_file():
+        raise MissingRequirement(f"no model in {folder}: a folder with config.json, weights and tokenizer is needed")
+    transformers = _transformers()
+    _peft()
+    import json
+
+    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    if kind not in families():
+        known = ", ".join(f"{f['name']} ({k})" for k, f in families().items())
+        raise UnknownModel(f"a model of type {kind} cannot be fine-tuned here; known are {known}")
+    family = families()[kind]
+    options: dict[str, Any] = {"local_files_only": True}
+    if family.get("own_code"):
+        if not trust_code:
+            raise UnknownModel(
+                f"{family['name']} is no class of transformers but code in its own folder; "
+                "read it, and give trust_code=True to run it"
+            )
+        options["trust_remote_code"] = True
+        model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=precision, **options)
+        reader: Reader = OwnReader(family, transformers.AutoProcessor.from_pretrained(str(folder), **options))
+    else:
+        model = transformers.AutoModelForImageTextToText.from_pretrained(str(folder), dtype=precision, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **options)
+        images = transformers.AutoImageProcessor.from_pretrained(str(folder), backend="pil", **options)
+        reader = Reader(family, model.config, tokenizer, images)
+    return ReportModel(model.to(device), reader, settings)
+
+
+def writer(
+    build: Callable[[], ReportModel],
+    films: Mapping[str, NDArray[np.uint8]],
+    say: Callable[[str], None] = lambda s: None,
+) -> Callable[[Sequence[Any], NDArray[Any], int], list[str]]:
+    """What `report_generation.compare` calls: fine-tune a fresh model on pairs, then write for real films.
+
+    ``films`` are the two sides of the exhibit, "real" and "released"; ``build`` gives the untouched model each time.
+    """
+
+    def write(pairs: Sequence[Any], scored: NDArray[Any], seed: int) -> list[str]:
+        model = build()
+        learned = np.concatenate([films[p.side][p.rows] for p in pairs])
+        model.fit(learned, [report for p in pairs for report in p.reports], seed, say)
+        return model.write(films["real"][scored])
+
+    return write

@@ -1,0 +1,1 @@
+"""Films as arrays: reading pictures and DICOM pixels, fitting them to a square, encoding."""

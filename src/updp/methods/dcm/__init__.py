@@ -1,0 +1,1 @@
+"""DCM-DeID: cells that show the patient blocked and drawn anew."""

@@ -1,0 +1,173 @@
+"""Training of DCM-DeID: a short code of the findings.
+
+The decoder is the pack's generator and learns nothing here, so only the code and its reader are trained, on features
+that are computed once. Loss: how far the reader is from the findings network's own opinion + bits - what an adversary
+reads of the identity from the code (gradient reversal). Opinions and not labels are learned: a network this small would
+learn the labels of its training films by heart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from updp.methods.adversaries import judged, judged_rows
+from updp.methods.dcm.method import Compensator, compensate, sentences
+from updp.methods.privdiff.training import cached_identities, sheet
+from updp.models.generator import Generator
+from updp.models.pack import Pack, PackError
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.figures import mean_auc
+from updp.training.loop import StageConfig, TrainingError
+
+CONFIG = StageConfig(steps=500, batch=128, rate=2e-3, warmup=20, average=0.98)
+#: Weights of a bit and of the adversary against the error of an opinion, whose variance over films is one.
+BIT, ADVERSARY = 0.01, 0.05
+#: A finding is told of so many times as many films as have it: at one, most of those who have it would go untold.
+OFTEN, MOST = 3.0, 0.4
+
+
+class _Reverse(torch.autograd.Function):
+    """Passes forward as it is, and its gradient with the other sign (Ganin et al. 2016, arXiv 1505.07818)."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Tensor:
+        return -gradients[0]
+
+
+class Trainer(nn.Module):
+    """The code and its reader with the adversary that reads identities."""
+
+    def __init__(self, network: Compensator, space: int) -> None:
+        super().__init__()
+        self.network = network
+        channels = network.config["channels"]
+        self.adversary = nn.Sequential(nn.Linear(channels, 256), nn.ReLU(), nn.Linear(256, space))
+
+    def train(self, mode: bool = True) -> Trainer:
+        super().train(mode)
+        self.network.medical.eval()
+        return self
+
+
+class DCMStage:
+    name = "dcm"
+    uses = ("autoencoder", "identity")
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StageConfig,
+        pack: Pack,
+        model: dict[str, Any],
+        *,
+        directory: Path,
+        say: Callable[[str], None] = print,
+        **_: Any,
+    ) -> None:
+        self.corpus, self.config, self.pack, self.directory, self.say = corpus, config, pack, directory, say
+        films = int(model.pop("films", 4000))
+        self.model = model
+        if not isinstance(pack.generator, Generator):
+            raise PackError(f"dcm fills cells with a generator of updp's own; that of pack {pack.name} is another")
+        rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
+        if len(rows) == 0:
+            raise TrainingError("no film of the training patients is labelled: there are no findings to code")
+        self.rows = np.sort(np.random.default_rng(config.seed).permutation(rows)[:films])
+        self.identities = cached_identities(corpus, pack, self.rows, directory, say)
+        self.module: nn.Module = self.build()
+        self.features = self._cached_features()
+        module: Any = self.module
+        with torch.no_grad():
+            thought = module.network.medical.head(torch.from_numpy(self.features.astype(np.float32)))
+        self.opinions = (thought - thought.mean(0)) / thought.std(0).clamp_min(1e-6)
+
+    def build(self) -> Trainer:
+        roles = self.pack.info["roles"]
+        classifier: Any = self.pack.classifier
+        made = Trainer(
+            Compensator(roles["classifier"]["config"], **self.model), int(roles["identity"]["config"]["space"])
+        )
+        made.network.medical.load_state_dict(classifier.state_dict())
+        made.network.medical.requires_grad_(False).eval()
+        return made
+
+    @torch.no_grad()
+    def trained(self, module: Trainer) -> Compensator:
+        """The network, told how sure it must be of a finding before it says so."""
+        network = module.network
+        said = network.reader(network.code(torch.from_numpy(self.features.astype(np.float32))))
+        shares = torch.from_numpy((self.corpus.labels[self.rows] == 1).mean(0) * OFTEN).clamp(max=MOST)
+        least = [float(torch.quantile(column, 1 - float(share))) for column, share in zip(said.T, shares, strict=True)]
+        # A finding nobody had is never told.
+        network.least.copy_(torch.tensor([v if p > 0 else 1e4 for v, p in zip(least, shares, strict=True)]))
+        return network
+
+    @torch.no_grad()
+    def _cached_features(self) -> NDArray[np.float16]:
+        """Features of the training films, computed once for this findings network."""
+        module: Any = self.module
+        digest = hashlib.sha256(self.rows.tobytes())
+        for value in module.network.medical.state_dict().values():
+            digest.update(value.numpy().tobytes())
+        path = self.directory / f"features-{digest.hexdigest()[:12]}.npy"
+        if not path.exists():
+            self.say(f"dcm: features of {len(self.rows)} films")
+            parts = [
+                module.network.features(as_tensor(self.corpus.films[self.rows[i : i + 32]])).half().numpy()
+                for i in range(0, len(self.rows), 32)
+            ]
+            np.save(path, np.concatenate(parts))
+        kept: NDArray[np.float16] = np.load(path)
+        return kept
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        bare: Any = getattr(module, "module", module)
+        network: Compensator = bare.network
+        places = rng.choice(len(self.rows), min(self.config.batch, len(self.rows)), replace=False)
+        rows = self.rows[places]
+        features = torch.from_numpy(self.features[places].astype(np.float32)).to(device)
+        rounding = torch.from_numpy((rng.random((len(rows), network.config["channels"])) - 0.5).astype(np.float32))
+        code = network.code(features, rounding.to(device))
+        error = functional.mse_loss(network.reader(code), self.opinions[places].to(device))
+        who = torch.from_numpy(self.identities[rows].astype(np.float32)).to(device)
+        reversed_ = _Reverse.apply(code)  # type: ignore[no-untyped-call]
+        guess = functional.normalize(bare.adversary(reversed_), dim=1)
+        named = functional.cross_entropy(guess @ who.T / 0.1, torch.arange(len(rows), device=device))
+        bits = network.code.bits(code).mean()
+        total: Tensor = error + BIT * bits + ADVERSARY * named
+        return total
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        """Films of which every cell is blocked."""
+        rows = judged_rows(self.corpus, 32)
+        if len(rows) == 0:
+            return {}
+        generator: Any = self.pack.generator
+        network = self.trained(module)  # type: ignore[arg-type]
+        films = as_tensor(self.corpus.films[rows])
+        code = network.code(network.features(films))
+        figures = {
+            "bits": float(network.code.bits(code).mean()),
+            "findings in the code": mean_auc(self.corpus.labels[rows], network.reader(code).numpy()),
+        }
+        words = [sentences(found) for found in network.findings(code)]
+        noise = generator.seeded_noise(range(len(rows)))
+        blocked = torch.ones(len(rows), 1, *noise.shape[-2:])
+        made = compensate(generator, films, blocked, words, noise, steps=8).clamp(0, 1)
+        sheet(torch.cat([films[:8], made[:8]]), self.directory / "dcm-samples.png")
+        return figures | judged(self.pack, self.corpus, rows, made)

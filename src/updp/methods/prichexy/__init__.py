@@ -1,0 +1,1 @@
+"""PriCheXy-Net: a learned deformation of the film."""

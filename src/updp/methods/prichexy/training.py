@@ -1,0 +1,69 @@
+"""Training of PriCheXy-Net: the deformation against a linking network, findings kept for a classifier.
+
+As published: L = BCE(C(x1'), y1) - log(1 - V(x1', x2)) over all pairs, and then a step of V and C on its films; here
+after every second step of the deformation, which has the longer way to go. The field starts at zero, which is what the
+published first stage trains towards. One field serves all mu: each pair draws its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from updp.methods.adversaries import Game, Pairs, judged, judged_rows
+from updp.methods.prichexy.method import Deformer, warp
+from updp.models.pack import Pack
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.loop import StageConfig
+from updp.training.vlm import masked_bce
+
+CONFIG = StageConfig(steps=600, batch=8, rate=2e-3, warmup=10, average=0.97)
+MU = (0.003, 0.03)
+
+
+class PriCheXyStage:
+    name = "prichexy"
+    uses = ("identity", "classifier")
+
+    def __init__(self, corpus: Corpus, config: StageConfig, pack: Pack, model: dict[str, Any], **_: Any) -> None:
+        self.corpus, self.config, self.pack, self.model = corpus, config, pack, model
+        self.pairs = Pairs(corpus)
+        self.module: nn.Module = self.build()
+
+    def build(self) -> Game:
+        return Game(Deformer(**self.model), self.pack)
+
+    def trained(self, module: Game) -> nn.Module:
+        return module.method
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        game: Any = getattr(module, "module", module)
+        opponents = step % 3 == 2
+        game.turn(opponents)
+        first, second, same = self.pairs.draw(self.config.batch, rng)
+        films, partners = (as_tensor(self.corpus.films[rows]).to(device) for rows in (first, second))
+        labels = torch.from_numpy(self.corpus.labels[first]).to(device)
+        # Geometric between the bounds: half the pairs learn at what the paper calls a large deformation.
+        mu = MU[0] * (MU[1] / MU[0]) ** torch.from_numpy(rng.random((len(first), 1, 1, 1)).astype(np.float32))
+        with torch.set_grad_enabled(not opponents):
+            made = warp(films, game.method(films), mu.to(device))
+        logits = game.opponent(made, partners)
+        findings = masked_bce(game.ally(made), labels)
+        if opponents:
+            return findings + functional.binary_cross_entropy_with_logits(logits, same.to(device))
+        return findings + functional.softplus(logits).mean()
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        rows = judged_rows(self.corpus, 48)
+        if len(rows) == 0:
+            return {}
+        deformer: Any = module.method
+        films = as_tensor(self.corpus.films[rows])
+        made = torch.cat([warp(part, deformer(part), 0.01) for part in torch.split(films, 32)])
+        return judged(self.pack, self.corpus, rows, made)

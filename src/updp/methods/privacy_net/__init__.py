@@ -1,0 +1,1 @@
+"""Privacy-Net: an encoded film for a classifier that was trained along."""

@@ -1,0 +1,1 @@
+"""PrivDiff-Net: a film noised and denoised, steered towards its findings and off its patient."""

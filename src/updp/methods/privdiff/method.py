@@ -1,0 +1,265 @@
+"""PrivDiff-Net (Akhter et al., PMLR 317, 2026): diffusion that is told the diagnosis and steered off the patient.
+
+The film's latent is noised part of the way (``strength``) and denoised again by DDIM. In cross-attention the network
+can be told the identity, age group and sex of the patient, and the findings. Two things keep it off the patient:
+Selective Attribute Suppression (`updp.methods.privdiff.sas`) and Selective Privacy Guidance,
+
+    e_p = e(none) + w_d [e(diagnosis) - e(none)] - |w_s| [e(s) - e(none)].
+
+The paper trains on the error of e_p itself; a predictor that is given s and paid for the truth learns to use s,
+whatever the sign in front of it. ``guidance`` (default) trains every branch as a denoiser of its own and combines them
+only here, the size of e_p held to that of e(diagnosis). Weights trained on the printed loss (``spg = "literal"`` of
+the recipe) run with the same formula.
+
+Identity is the continuous embedding of the pack's identity role, so patients nobody trained on have one too. What the
+noise leaves standing passes through all of this untouched: at low strength the patient does. And what steers off a
+patient is itself told by the patient: pushed away from someone who is no longer there, a film shows them in negative.
+So |w_s| fades with what the noise leaves of the film, and at strength 1 nothing of the patient but the findings is told
+at all: the film is then a function of the findings and the stream, and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from updp.core.record import Study
+from updp.methods.base import MethodInfo
+from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.listing import PRIVDIFF
+from updp.methods.privdiff.sas import Groups, Suppression, plain_attention
+from updp.models.generator import Attention, Condition, UNet, noise_level, signal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Upper ends of the age groups.
+AGES = (40, 60, 75)
+#: What the network can be told, in the order of its tokens.
+TOLD = ("identity", "age", "sex", "diagnosis")
+#: The branches of the guidance; one pass of the network serves all four.
+BRANCHES: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "diagnosis": ("diagnosis",),
+    "identity": ("identity",),
+    "demographics": ("age", "sex"),
+}
+#: Films denoised together; their four branches are one pass of as many latents as a core's cache holds.
+_AT_ONCE = 8
+
+
+class Attributes(NamedTuple):
+    """What is known of each film's patient. The last class of each is "not known"."""
+
+    identity: Tensor  # N×space, unit vectors
+    age: Tensor  # N, 0 … len(AGES) + 1
+    sex: Tensor  # N, 0 F, 1 M, 2
+    findings: Tensor  # N×findings, bool
+    known: Tensor  # N, bool: whether the findings are known
+
+    def repeat(self, times: int) -> Attributes:
+        return Attributes(*(torch.cat([part] * times) for part in self))
+
+    def rows(self, index: slice) -> Attributes:
+        return Attributes(*(part[index] for part in self))
+
+    def findings_only(self) -> Attributes:
+        """The same findings of nobody in particular."""
+        age, sex = torch.full_like(self.age, len(AGES) + 1), torch.full_like(self.sex, 2)
+        return Attributes(torch.zeros_like(self.identity), age, sex, self.findings, self.known)
+
+
+class Denoiser(nn.Module):
+    """Predicts v of noisy latents, told any of the attributes."""
+
+    def __init__(self, unet: dict[str, Any], identity: int, labels: Sequence[str], bank: int = 4) -> None:
+        super().__init__()
+        self.config = {"unet": unet, "identity": identity, "labels": list(labels), "bank": bank}
+        self.labels = tuple(labels)
+        self.unet = UNet(**unet)
+        width = int(unet["context"])
+        self.bank, self.width = bank, width
+        self.null = nn.Parameter(torch.zeros(1, 1, width))
+        # Each attribute is a few tokens: with one, attention has nothing to choose and suppression nothing to remove.
+        self.identity = nn.Linear(identity, bank * width)
+        nn.init.normal_(self.identity.weight)
+        self.age = nn.Embedding(len(AGES) + 2, bank * width)
+        self.sex = nn.Embedding(3, bank * width)
+        self.finding = nn.Parameter(torch.randn(len(self.labels) + 2, bank, width))  # …, none found, not known
+
+    @property
+    def groups(self) -> Groups:
+        b = self.bank
+        spans = tuple(slice(1 + i * b, 1 + (i + 1) * b) for i in range(3))
+        return Groups(slice(1 + 3 * b, 1 + 3 * b + self.finding.shape[0] * b), spans)
+
+    def suppress(self, suppression: Suppression | None) -> None:
+        """Switch suppression on or off in every cross-attention."""
+        for level in self.unet.modules():
+            across = getattr(level, "across", None)
+            if isinstance(across, Attention):
+                across.attend = suppression or plain_attention
+
+    def condition(self, who: Attributes, heard: Tensor) -> Condition:
+        """All tokens of every film, and which of them may be heard; ``heard`` is N×4 in the order of ``TOLD``."""
+        n, b, w = len(heard), self.bank, self.width
+        states = torch.cat(
+            [
+                self.null.expand(n, -1, -1),
+                self.identity(who.identity).reshape(n, b, w),
+                self.age(who.age).reshape(n, b, w),
+                self.sex(who.sex).reshape(n, b, w),
+                self.finding.reshape(1, -1, w).expand(n, -1, -1),
+            ],
+            1,
+        )
+        none = who.known & ~who.findings.any(1)
+        shown = torch.cat([who.findings, none[:, None], ~who.known[:, None]], 1) & heard[:, 3:]
+        personal = heard[:, :3].repeat_interleave(b, 1)
+        mask = torch.cat([~heard.any(1, keepdim=True), personal, shown.repeat_interleave(b, 1)], 1)
+        return Condition(states, mask)
+
+    def forward(self, latents: Tensor, t: Tensor, who: Attributes, heard: Tensor) -> Tensor:
+        v: Tensor = self.unet(latents, t, self.condition(who, heard))
+        return v
+
+
+def branches(count: int, names: Sequence[str]) -> Tensor:
+    """``heard`` of these branches, one after another, for a batch of ``count``."""
+    rows = [[part in BRANCHES[name] for part in TOLD] for name in names]
+    return torch.tensor(rows).repeat_interleave(count, 0)
+
+
+def coefficients(w_diagnosis: float, w_sensitive: Sequence[float]) -> list[float]:
+    """Weights of e(none), e(diagnosis) and each e(s) in e_p; they sum to one."""
+    sensitive = [-abs(w) for w in w_sensitive]
+    return [1 - w_diagnosis - sum(sensitive), w_diagnosis, *sensitive]
+
+
+def guided(parts: Sequence[Tensor], w_diagnosis: float, w_sensitive: Sequence[float], rescale: bool = True) -> Tensor:
+    """e_p of e(none), e(diagnosis), e(s)…; with ``rescale`` no larger, film by film, than e(diagnosis)."""
+    weights = coefficients(w_diagnosis, w_sensitive)
+    if len(parts) != len(weights):
+        raise ValueError(f"{len(parts)} branches but {len(weights)} weights")
+    out = torch.stack([w * part for w, part in zip(weights, parts, strict=True)]).sum(0)
+    if not rescale:
+        return out
+    axes = tuple(range(1, out.ndim))
+    size = parts[1].square().sum(axes, keepdim=True).sqrt()
+    return out * (size / out.square().sum(axes, keepdim=True).sqrt().clamp_min(1e-12)).clamp_max(1.0)
+
+
+class PrivDiffNet(Trained):
+    """``sas`` and ``spg`` switch the two parts: both off is the paper's vanilla, and so on through its ablation."""
+
+    info: ClassVar[MethodInfo] = PRIVDIFF
+    #: Guidance outside the middle of the way costs time and gains nothing.
+    middle = (0.1, 0.95)
+
+    def __init__(
+        self,
+        pack: str = "cxr256",
+        weights: str = WEIGHTS,
+        sas: Literal["off", "literal", "feature", "channels"] = "feature",
+        spg: bool = True,
+        w_diagnosis: float = 5.0,
+        w_sensitive: float = 0.5,
+        steps: int = 12,
+        ridge: float = 1e-2,
+        rank: int = 4,
+    ) -> None:
+        if sas not in ("off", "literal", "feature", "channels"):
+            raise ValueError("sas is one of off, literal, feature, channels")
+        if steps < 1 or ridge <= 0 or rank < 1:
+            raise ValueError("steps and rank must be at least 1, ridge positive")
+        self.sas, self.spg, self.steps, self.ridge, self.rank = sas, spg, steps, ridge, rank
+        self.w_diagnosis, self.w_sensitive = w_diagnosis, w_sensitive
+        super().__init__(pack, weights)
+
+    @classmethod
+    def of(cls, network: Denoiser, **options: Any) -> PrivDiffNet:
+        """The method around a network that is in no pack yet; it can ``denoise`` latents."""
+        made = cls.__new__(cls)
+        defaults = {"sas": "feature", "spg": True, "w_diagnosis": 5.0, "w_sensitive": 0.5, "steps": 12}
+        made.__dict__ |= {**defaults, "ridge": 1e-2, "rank": 4, **options, "network": network}
+        return made
+
+    def build(self, config: dict[str, Any]) -> Denoiser:
+        return Denoiser(**config)
+
+    def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
+        coder = self.pack.autoencoder
+        clean = coder.encode(films)
+        if strength == 0:
+            return coder.decode(clean)
+        seeds = [int(rng.integers(2**62)) for rng in rngs]
+        noise = torch.stack(
+            [torch.randn(clean.shape[1:], generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+        )
+        who = attributes(studies, self.pack.identity.embed(films), self.network.labels)
+        if strength == 1:  # the schedule stops just short of pure noise; a promise must not
+            return coder.decode(self.denoise(noise, who.findings_only(), 1.0))
+        start = torch.tensor(strength)
+        latents = signal(start) * clean + noise_level(start) * noise
+        return coder.decode(self.denoise(latents, who, strength))
+
+    def denoise(self, latents: Tensor, who: Attributes, start: float) -> Tensor:
+        """DDIM (Song et al. 2021, arXiv 2010.02502), no fresh noise, from time ``start`` to a clean latent."""
+        parts = [slice(i, i + _AT_ONCE) for i in range(0, len(latents), _AT_ONCE)]
+        return torch.cat([self._denoise(latents[part], who.rows(part), start) for part in parts])
+
+    def _denoise(self, latents: Tensor, who: Attributes, start: float) -> Tensor:
+        network: Denoiser = self.network
+        form = None if self.sas == "off" else self.sas
+        network.suppress(None if form is None else Suppression(network.groups, form, self.ridge, self.rank))
+        times = torch.linspace(start, 0, max(1, round(self.steps * start)) + 1)
+        film = latents
+        # At strength 1 there is nobody left to steer off.
+        w_sensitive = 0.0 if start == 1 else self.w_sensitive * float(signal(times[0]))
+        for now, then in pairwise(times):
+            a, s = signal(now), noise_level(now)
+            noise = self._noise(network, latents, now, who, w_sensitive)
+            film = (latents - s * noise) / a
+            latents = signal(then) * film + noise_level(then) * noise
+        return film
+
+    def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
+        n = len(latents)
+        steered = self.spg and self.middle[0] <= float(t) <= self.middle[1]
+        sensitive = ["identity", "demographics"] if w_sensitive else []
+        names = ["none", "diagnosis", *sensitive] if steered else ["diagnosis"]
+        many = latents.repeat(len(names), 1, 1, 1)
+        v = network(many, t.expand(len(many)), who.repeat(len(names)), branches(n, names))
+        noise: Tensor = noise_level(t) * many + signal(t) * v
+        if not steered:
+            return noise
+        return guided(torch.split(noise, n), self.w_diagnosis, [w_sensitive] * len(sensitive))
+
+    def decided(self, strength: float) -> dict[str, Any]:
+        return {"sas": self.sas, "spg": self.spg, "steps": self.steps}
+
+
+def attributes(studies: Sequence[Study], identity: Tensor, labels: Sequence[str]) -> Attributes:
+    """What studies say of their patients; what they do not say is "not known", never guessed.
+
+    A finding the network has no word for is left out; if a study has no other, its findings are not known, since
+    "none found" would be wrong.
+    """
+    ages = torch.tensor([age_group(study.age) for study in studies])
+    sexes = torch.tensor([{"F": 0, "M": 1}.get(study.sex or "", 2) for study in studies])
+    found = torch.zeros(len(studies), len(labels), dtype=torch.bool)
+    known = torch.ones(len(studies), dtype=torch.bool)
+    for i, study in enumerate(studies):
+        words = [name for name in study.labels or () if name in labels]
+        known[i] = study.labels is not None and bool(words or not study.labels)
+        for name in words:
+            found[i, list(labels).index(name)] = True
+    return Attributes(identity, ages, sexes, found, known)
+
+
+def age_group(age: int | None) -> int:
+    return len(AGES) + 1 if age is None or age < 0 else sum(age >= end for end in AGES)

@@ -1,0 +1,214 @@
+"""Training of PrivDiff-Net: the pack's generator learns to hear identity, age, sex and findings instead of sentences.
+
+``spg = "guidance"`` (default): plain denoising, each film told one branch or a random set of attributes, so that every
+branch is a noise predictor of its own. ``spg = "literal"``: the printed loss, on the combination of three branches with
+one sensitive attribute a step. Suppression is on in every second step, so that one network can run with and without.
+
+``learn = "listening"`` (default) trains the tokens and the layers that hear them and leaves the body of the generator
+as it is: minutes suffice, and little training cannot spoil it. ``learn = "all"`` is for those who have hours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from updp.core.record import FINDINGS
+from updp.methods.adversaries import judged, judged_rows
+from updp.methods.privdiff.method import BRANCHES, TOLD, Attributes, Denoiser, PrivDiffNet, age_group, guided
+from updp.methods.privdiff.sas import Suppression
+from updp.models.generator import Generator, noise_level, signal
+from updp.models.pack import Pack, PackError
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.generator import cached_latents
+from updp.training.loop import StageConfig, TrainingError
+from updp.training.prompts import phrases
+
+CONFIG = StageConfig(steps=2000, batch=16, rate=1e-3, warmup=30, average=0.995)
+#: Share of films told each branch; the rest is told a random set.
+SHARES = {"none": 0.1, "diagnosis": 0.4, "identity": 0.15, "demographics": 0.15}
+
+
+class PrivDiffStage:
+    name = "privdiff"
+    uses = ("autoencoder", "identity")
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StageConfig,
+        pack: Pack,
+        model: dict[str, Any],
+        *,
+        directory: Path,
+        people: Mapping[str, tuple[int | None, str | None]],
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.corpus, self.config, self.pack, self.directory = corpus, config, pack, directory
+        self.spg = model.pop("spg", "guidance")
+        if self.spg not in ("guidance", "literal"):
+            raise TrainingError("spg is one of guidance, literal")
+        self.learn = model.pop("learn", "listening")
+        if self.learn not in ("listening", "all"):
+            raise TrainingError("learn is one of listening, all")
+        self.model = model
+        start: Any = pack.generator
+        if not isinstance(start, Generator):
+            raise PackError(f"privdiff starts from a generator of updp's own; that of pack {pack.name} is another")
+        self.latents = cached_latents(corpus, pack.autoencoder, directory)  # type: ignore[arg-type]
+        self.rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
+        if len(self.rows) == 0:
+            raise TrainingError("no film of the training patients is labelled: there is no diagnosis to be told")
+        self.judged = judged_rows(corpus, 24)
+        self.identities = cached_identities(corpus, pack, np.union1d(self.rows, self.judged), directory, say)
+        known = [people.get(str(name), (None, None)) for name in corpus.ids]
+        self.ages = np.array([age_group(age) for age, _ in known])
+        self.sexes = np.array([{"F": 0, "M": 1}.get(sex or "", 2) for _, sex in known])
+        if (self.sexes == 2).all() and (self.ages == age_group(None)).all():
+            say("privdiff: the sources tell neither age nor sex; only identity will be steered off")
+        self.module: nn.Module = self.build()
+        with torch.no_grad():
+            self.module.unet.load_state_dict(start.unet.state_dict())
+            self._begin_with_words(start)
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        weight = pack.autoencoder.scale.sqrt()  # type: ignore[attr-defined]
+        self.weight = (weight / weight.mean())[:, None, None]
+
+    def build(self) -> Denoiser:
+        roles = self.pack.info["roles"]
+        space = int(roles["identity"]["config"]["space"])
+        made = Denoiser(roles["generator"]["config"], space, FINDINGS, **self.model)
+        if self.learn == "listening":
+            for name, parameter in made.unet.named_parameters():
+                parameter.requires_grad_(".across." in name or name.startswith("sentence."))
+        return made
+
+    def trained(self, module: Denoiser) -> Denoiser:
+        return module
+
+    def _begin_with_words(self, start: Generator) -> None:
+        """Findings start as what the generator already knows them by: the states of the words that say them."""
+        said = phrases()
+        texts = [said["findings"][name][0] for name in FINDINGS] + [said["normal"]["film"][0], ""]
+        module: Any = self.module
+        for place, text in enumerate(texts):
+            condition = start.condition([text])
+            states = condition.states[0][condition.mask[0]].T[None]
+            pooled = nn.functional.adaptive_avg_pool1d(states, module.bank)[0].T
+            module.finding[place].copy_(pooled)
+        module.null.copy_(start.condition([""]).states.mean(1, keepdim=True))
+
+    def attributes(self, rows: NDArray[np.int64], device: torch.device) -> Attributes:
+        labels = self.corpus.labels[rows]
+        return Attributes(
+            torch.from_numpy(self.identities[rows].astype(np.float32)).to(device),
+            torch.from_numpy(self.ages[rows]).to(device),
+            torch.from_numpy(self.sexes[rows]).to(device),
+            torch.from_numpy(labels == 1).to(device),
+            torch.from_numpy(~np.isnan(labels[:, 0])).to(device),
+        )
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        bare: Any = getattr(module, "module", module)
+        bare.suppress(Suppression(bare.groups) if step % 2 else None)
+        rows = rng.choice(self.rows, self.config.batch)
+        t = torch.from_numpy(((np.arange(len(rows)) + rng.random()) / len(rows)).astype(np.float32)).to(device)
+        clean = torch.from_numpy(self.latents[rows].astype(np.float32)).to(device)
+        noise = torch.from_numpy(rng.standard_normal(clean.shape, np.float32)).to(device)
+        who = self.attributes(rows, device)
+        if self.spg == "literal":
+            return self._literal(module, clean, noise, t, who, rng)
+        v = module(*_noised(clean, noise, t), who, draw_heard(len(rows), rng).to(device))
+        return self._error(v, clean, noise, t)
+
+    def _literal(
+        self, module: nn.Module, clean: Tensor, noise: Tensor, t: Tensor, who: Attributes, rng: np.random.Generator
+    ) -> Tensor:
+        """The printed loss: one sensitive attribute a step, the error of the combination alone."""
+        sensitive = TOLD[int(rng.integers(3))]
+        told: tuple[tuple[str, ...], ...] = ((), ("diagnosis",), (sensitive,))
+        heard = torch.tensor([[part in names for part in TOLD] for names in told]).repeat_interleave(len(t), 0)
+        latents, _ = _noised(clean, noise, t)
+        v = module(latents.repeat(3, 1, 1, 1), t.repeat(3), who.repeat(3), heard.to(t.device))
+        # The weights sum to one, so combining v is combining noise.
+        combined = guided(torch.split(v, len(t)), 2.5, (0.5,), rescale=False)
+        return self._error(combined, clean, noise, t)
+
+    def _error(self, v: Tensor, clean: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        a, s = signal(t)[:, None, None, None], noise_level(t)[:, None, None, None]
+        loss: Tensor = ((v - (a * noise - s * clean)).square() * self.weight.to(v.device)).mean()
+        return loss
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        """Films at full strength: what is left of the patient, and are the findings there."""
+        if len(self.judged) == 0:
+            return {}
+        method = PrivDiffNet.of(module.cpu(), steps=6)  # type: ignore[arg-type]
+        rng = np.random.default_rng(0)
+        parts = []
+        for i in range(0, len(self.judged), 32):
+            rows = self.judged[i : i + 32]
+            latents = torch.from_numpy(rng.standard_normal((len(rows), *self.latents.shape[1:]), np.float32))
+            parts.append(self.pack.autoencoder.decode(method.denoise(latents, self.attributes(rows, _CPU), 1.0)))
+        made = torch.cat(parts)
+        sheet(made[:16], self.directory / "privdiff-samples.png")
+        return judged(self.pack, self.corpus, self.judged, made)
+
+
+_CPU = torch.device("cpu")
+
+
+def draw_heard(count: int, rng: np.random.Generator) -> Tensor:
+    """What each film of a batch is told, N×4."""
+    names = [*SHARES, ""]
+    shares = [*SHARES.values(), 1 - sum(SHARES.values())]
+    rows = []
+    for pick in rng.choice(len(names), count, p=shares):
+        rows.append([part in BRANCHES[names[pick]] for part in TOLD] if names[pick] else list(rng.random(4) < 0.5))
+    return torch.tensor(rows)
+
+
+def _noised(clean: Tensor, noise: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    return signal(t)[:, None, None, None] * clean + noise_level(t)[:, None, None, None] * noise, t
+
+
+@torch.no_grad()
+def cached_identities(
+    corpus: Corpus, pack: Pack, rows: NDArray[np.int64], directory: Path, say: Callable[[str], None]
+) -> NDArray[np.float16]:
+    """Identity embeddings of these rows (others are zero), computed once for the pack's identity."""
+    from updp.methods.learned import digests
+
+    mark = hashlib.sha256(rows.tobytes() + digests(pack).get("identity", "").encode()).hexdigest()[:12]
+    path = directory / f"identities-{mark}.npy"
+    if not path.exists():
+        say(f"embedding {len(rows)} films")
+        space = int(pack.info["roles"]["identity"]["config"]["space"])
+        out = np.zeros((len(corpus.films), space), np.float16)
+        for i in range(0, len(rows), 32):
+            part = rows[i : i + 32]
+            out[part] = pack.identity.embed(as_tensor(corpus.films[part])).numpy()
+        directory.mkdir(parents=True, exist_ok=True)
+        np.save(path, out)
+    kept: NDArray[np.float16] = np.load(path)
+    return kept
+
+
+def sheet(films: Tensor, path: Path, columns: int = 8) -> None:
+    """Films side by side, for a person to look at."""
+    from PIL import Image
+
+    rows = [np.concatenate([f[0].numpy() for f in films[i : i + columns]], 1) for i in range(0, len(films), columns)]
+    width = max(row.shape[1] for row in rows)
+    rows = [np.pad(row, ((0, 0), (0, width - row.shape[1]))) for row in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray((np.concatenate(rows).clip(0, 1) * 255).astype(np.uint8)).save(path)

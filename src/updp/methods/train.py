@@ -1,0 +1,149 @@
+"""`updp train method`: the learned methods, trained on films with a pack's models, resumable, into a pack of weights.
+
+A pack of method weights is a folder like any pack, with a table `methods` instead of roles; one folder gathers any
+number of methods. Each entry names the digests of the models it learned with, and is refused with others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from updp.models.pack import Pack
+    from updp.training.corpus import Corpus
+
+#: name -> module with CONFIG and the stage class
+LEARNED: dict[str, str] = {
+    "privdiff": "updp.methods.privdiff.training:PrivDiffStage",
+    "prichexy": "updp.methods.prichexy.training:PriCheXyStage",
+    "privacy-net": "updp.methods.privacy_net.training:PrivacyNetStage",
+    "dcm": "updp.methods.dcm.training:DCMStage",
+}
+#: film id of the corpus -> age and sex, where the source says them
+People = dict[str, tuple[int | None, str | None]]
+
+
+class UnknownRecipe(ValueError):
+    """No method of that name learns, or its settings are wrong."""
+
+
+def train_method(
+    name: str,
+    data: Sequence[str | Path],
+    out: Path | str,
+    *,
+    pack: str | Path = "cxr256",
+    run: Path | str | None = None,
+    corpus: Corpus | None = None,
+    settings: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    accelerator: Any = None,
+    stop_after: float | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Train method ``name`` on ``data`` and add its weights to the pack of method weights ``out``.
+
+    Checkpoints live in ``run`` (default: ``out`` + ".run"); calling again goes on where it stopped. ``settings``
+    changes keys of the recipe's schedule (`steps`, `batch`, `rate`, …), ``model`` the sizes of the network. ``corpus``
+    takes films decoded before instead of decoding ``data``, of which then only ages and sexes are read.
+    """
+    if name not in LEARNED:
+        raise UnknownRecipe(f"{name!r} is no method that learns; there are: {', '.join(LEARNED)}")
+    import torch
+
+    from updp.models.pack import load_pack
+    from updp.training.corpus import prepare_corpus
+    from updp.training.loop import read_checkpoint, run_stage
+    from updp.training.recipe import read_films
+
+    out = Path(out)
+    run = Path(run) if run is not None else out.with_name(out.name + ".run")
+    opened = load_pack(pack)
+    place, cls = LEARNED[name].split(":")
+    recipe = import_module(place)
+    try:
+        config = replace(recipe.CONFIG, **(settings or {}))
+    except TypeError as error:
+        raise UnknownRecipe(f"recipe of {name}: {error}") from None
+    if corpus is None:
+        corpus = prepare_corpus(read_films(data), run / "corpus", int(opened.info.get("size", 256)))
+    torch.manual_seed(config.seed)
+    stage = getattr(recipe, cls)(
+        corpus, config, opened, dict(model or {}), directory=run / "stages", people=people_of(data), say=say
+    )
+    averaged = run_stage(
+        stage,
+        config,
+        run / "stages",
+        build=stage.build,
+        accelerator=accelerator,
+        say=say,
+        stop_after=stop_after,
+    ).cpu()
+    state = read_checkpoint(run / "stages" / f"{name}.checkpoint")
+    steps = int(state["step"]) if state else 0
+    export_method(name, stage.trained(averaged), opened, out, stage.uses, corpus.record_of_splits(), steps)
+    return out
+
+
+def people_of(data: Sequence[str | Path]) -> People:
+    """Ages and sexes by the film ids of a corpus made from the same sources in the same order."""
+    from updp.sources import Refusal, open_source
+
+    people: People = {}
+    seen: Counter[str] = Counter()
+    for path in data:
+        source = open_source(path)
+        seen[source.layout] += 1
+        name = source.layout if seen[source.layout] == 1 else f"{source.layout}-{seen[source.layout]}"
+        for study in source:
+            if not isinstance(study, Refusal):
+                people[f"{name}/{study.film_id}"] = (study.age, study.sex)
+    return people
+
+
+def export_method(
+    name: str,
+    module: nn.Module,
+    pack: Pack,
+    out: Path,
+    uses: Sequence[str],
+    splits: Mapping[str, Any] | None = None,
+    steps: int = 0,
+) -> None:
+    """Add a network to the pack of method weights ``out``, or replace the one of that name."""
+    import tomllib
+
+    from updp.methods.card import describe_methods
+    from updp.methods.learned import digests
+    from updp.models.pack import save_weights, write_pack_toml
+
+    out.mkdir(parents=True, exist_ok=True)
+    described = out / "pack.toml"
+    info: dict[str, Any] = {}
+    if described.exists():
+        info = tomllib.loads(described.read_text(encoding="utf-8"))
+        info.pop("sha256", None)
+    info |= {"name": out.name, "size": pack.info.get("size", 256), "roles": {}}
+    info.setdefault("licence", pack.info.get("licence", "see the card"))
+    file = f"{name}.safetensors"
+    save_weights(module, out / file)
+    bound = digests(pack)
+    entry = {
+        "file": file,
+        "config": module.config,
+        "trained_with": {role: bound[role] for role in bound if role in uses},
+        "steps": steps,
+    }
+    if splits is not None:  # of each method: they may have learned from different sources
+        entry["splits"] = dict(splits)
+    info["methods"] = {**info.get("methods", {}), name: entry}
+    write_pack_toml(out, info)
+    describe_methods(out)

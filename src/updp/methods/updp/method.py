@@ -1,0 +1,463 @@
+"""UPDP (arXiv 2604.07128): each film becomes a generated one, from text optimised towards it on allowed words.
+
+The report's allowed words start a prompt; semantic alignment moves it towards the film; constrained projection keeps it
+on words that may leave; the generator makes a new film from the prompt alone. The prompt is checked as text, the film
+is checked before it leaves, and the prompt never leaves at all: it was optimised towards the patient.
+
+Modes: ``resolved`` (default), ``literal`` (Algorithm 1 as printed: favoured words only, drawn at temperature 1 from the
+top K, projected once), ``ldp`` (drawn from all favoured words, fixed length, nothing else touches the film afterwards:
+local differential privacy, whose epsilon is printed and is large). Baselines of the paper's Table 4 are the same
+pipeline with another search: ``report``, ``random``, ``pez``, ``mma``, ``steps``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from updp.core.reasons import Reason
+from updp.core.record import Study
+from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from updp.methods.updp.blacklist import Vocabulary
+    from updp.methods.updp.projection import Guard, Projector, Start
+    from updp.models.pack import Pack
+
+Mode = Literal["resolved", "literal", "ldp"]
+Search = Literal["align", "report", "random", "pez", "mma", "steps"]
+
+#: Films longer in a batch gain nothing and cost memory.
+_BATCH = 32
+#: Correlation with the mean film below which a film is taken for inverted.
+_INVERTED = -0.2
+
+
+@dataclass(frozen=True)
+class Written:
+    """Prompts of a batch, for inside the hospital: the ablations and the prompt-linkage attack read them."""
+
+    texts: list[str]
+    scores: list[float]  # cosine to the film, of the prompt as it is used
+    dropped: list[int]  # words the last check took out
+    trace: list[float]  # mean score after each step of the search
+    cut: list[int] = field(default_factory=list)  # allowed words of the report that had no room in the prompt
+
+
+class UPDP:
+    """Settings are the paper's knobs; ``strength`` sets how little the film may lead its prompt."""
+
+    info: ClassVar[MethodInfo] = MethodInfo(
+        name="updp",
+        summary="a new film generated from the report's findings and words optimised towards the film",
+        knob="from the film leading the prompt fully (0) to the report alone (1); with image_to_image, how much noise",
+        default_strength=0.5,
+        guarantee="none; mode 'ldp': local DP of 4 / temperature per prompt word, summed over the words of a study",
+        paper="Utility-Preserving De-identification Pipeline, arXiv 2604.07128",
+        domain="cxr",
+        needs=frozenset({"vlm", "generator", "autoencoder", "identity", "classifier"}),
+    )
+
+    def __init__(
+        self,
+        pack: str = "cxr256",
+        mode: Mode = "resolved",
+        search: Search = "align",
+        init: Literal["report", "random"] = "report",
+        length: int = 40,
+        free: int | None = 8,
+        steps: int = 20,
+        trials: int | None = None,
+        rate: float = 0.05,
+        top_k: int = 10,
+        bonus: float = 0.08,
+        temperature: float | None = None,
+        straight_through: bool | None = None,
+        sampler_steps: int = 8,
+        guidance: float = 3.0,
+        image_to_image: bool = False,
+        rerolls: int = 4,
+        check: bool = True,
+        block: Sequence[str] = (),
+        allow: Sequence[str] = (),
+    ) -> None:
+        if mode not in ("resolved", "literal", "ldp"):
+            raise ValueError("mode is one of resolved, literal, ldp")
+        if search not in ("align", "report", "random", "pez", "mma", "steps"):
+            raise ValueError("search is one of align, report, random, pez, mma, steps")
+        if free is not None and free < 1:
+            raise ValueError("free must be at least 1, or absent for every word")
+        if length < 1 or steps < 0 or sampler_steps < 1 or rerolls < 0:
+            raise ValueError("length and sampler_steps must be at least 1, steps and rerolls not negative")
+        if mode == "ldp" and image_to_image:
+            raise ValueError("mode ldp cannot be combined with image_to_image: the film would leave by another door")
+        self.pack_name, self.mode, self.search, self.init = pack, mode, search, init
+        if trials is not None and (trials < 1 or search not in ("mma", "steps")):
+            raise ValueError("trials, at least 1, are the prompts a step of the searches mma and steps scores")
+        self.length, self.steps, self.trials, self.rate = length, steps, trials, rate
+        # The paper's own readings and its baselines let every word move.
+        self.free = free if mode == "resolved" and search in ("align", "report") and init == "report" else None
+        self.top_k, self.bonus, self.temperature = top_k, bonus, temperature
+        self.straight_through = mode == "resolved" if straight_through is None else straight_through
+        self.sampler_steps, self.guidance, self.image_to_image = sampler_steps, guidance, image_to_image
+        self.rerolls, self.check = rerolls, check and mode != "ldp"
+        self.block, self.allow = tuple(block), tuple(allow)
+
+    # -- models ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def pack(self) -> Pack:
+        import torch
+
+        from updp.models import load_pack
+
+        # One thread a worker: results must not depend on how many cores shared a convolution.
+        torch.set_num_threads(1)
+        return load_pack(self.pack_name)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        from updp.methods.updp.blacklist import Vocabulary
+
+        return Vocabulary(self.pack.vlm, block=self.block, allow=self.allow, pieces=self.mode == "literal")
+
+    @cached_property
+    def guard(self) -> Guard:
+        from updp.methods.updp.projection import Guard
+        from updp.reports import Detector
+
+        detector = Detector(extra_block=self.block, extra_allow=self.allow)
+        return Guard(self.vocabulary, detector.spans)
+
+    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
+        """Nothing to learn: the pack's models are used as they are."""
+
+    # -- the method --------------------------------------------------------------------------------------------------
+
+    def deidentify(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
+    ) -> list[Deidentified]:
+        amount = resolve_strength(self.info, strength)
+        out: list[Deidentified] = []
+        for start in range(0, len(batch), _BATCH):
+            out += self._batch(batch[start : start + _BATCH], amount, rng[start : start + _BATCH])
+        return out
+
+    def _batch(self, studies: list[Study], strength: float, rngs: list[np.random.Generator]) -> list[Deidentified]:
+        import numpy as np
+        import torch
+
+        size = int(self.pack.info.get("size", 256))
+        films = torch.from_numpy(np.stack([_square(study, size) for study in studies]))[:, None]
+        refused = self._unfit(studies, films)
+        taken = [i for i, reason in enumerate(refused) if reason is None]
+        out = [Deidentified(None, refused=reason) for reason in refused]
+        if not taken:
+            return out
+        chosen = [studies[i] for i in taken]
+        streams = [rngs[i] for i in taken]
+        written = self.write(chosen, films[taken], strength, streams)
+        for i, result in zip(taken, self._make(chosen, films[taken], written, strength, streams), strict=True):
+            out[i] = result
+        return out
+
+    def _unfit(self, studies: list[Study], films: Tensor) -> list[Reason | None]:
+        """Films the generator has no counterpart for: laterals, and negatives of a film."""
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            mean = self._mean_film
+            out: list[Reason | None] = []
+            for study, film in zip(studies, films, strict=True):
+                if study.view == "LATERAL":
+                    out.append(Reason.FILM_NOT_FRONTAL)
+                elif mean is not None and float(np.corrcoef(_coarse(film), mean)[0, 1]) < _INVERTED:
+                    out.append(Reason.FILM_INVERTED)
+                else:
+                    out.append(None)
+        return out
+
+    @cached_property
+    def _mean_film(self) -> NDArray[np.float32] | None:
+        """What the autoencoder makes of zero: latents are normalised, so that is the average film."""
+        import torch
+
+        shape = getattr(self.pack.generator, "latent_shape", None)
+        if shape is None:  # a model from elsewhere, whose zero means nothing
+            return None
+        with torch.no_grad():
+            return _coarse(self.pack.autoencoder.decode(torch.zeros(1, *shape))[0])
+
+    # -- text --------------------------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        studies: list[Study],
+        films: Tensor,
+        strength: float,
+        rngs: list[np.random.Generator],
+        targets: Tensor | None = None,
+    ) -> Written:
+        """Prompts for films N×1×256×256 (or for their embeddings, where known). They stay inside the hospital."""
+        import numpy as np
+        import torch
+
+        from updp.methods.updp import projection as prompts
+
+        vlm, vocabulary = self.pack.vlm, self.vocabulary
+        if targets is None:
+            with torch.no_grad():
+                targets = vlm.embed_images(films)
+        rule = self._projection(strength)
+        projector = prompts.Projector(vlm.token_table.detach(), vocabulary, rule)
+        begun = prompts.start(
+            vlm,
+            vocabulary,
+            [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
+            self._room,
+            rngs,
+            init="random" if self.search in ("random", "pez") else self.init,
+            drop_blocked=self.mode != "literal",
+            fixed_length=self.mode == "ldp",
+            free=None if self.free is None else self._free(strength),
+        )
+        draws = None
+        if rule.temperature > 0:
+            width = projector.width()
+            draws = torch.from_numpy(np.stack([rng.random((begun.ids.shape[1], width)) for rng in rngs])).float()
+        found = self._search(begun, targets, projector, strength, rngs, draws)
+        return replace(self._checked(found, targets, projector), cut=begun.cut)
+
+    def _free(self, strength: float) -> int:
+        """Words the film may choose: none of them where the report is all."""
+        steps = round(self.steps * (1 - strength))
+        return min(round((self.free or 0) * (1 - strength)), self._room) if steps and self.search == "align" else 0
+
+    @cached_property
+    def _room(self) -> int:
+        """Words of a prompt: as many as asked for, within the text tower's context and its frame."""
+        return min(self.length, vlm_context(self.pack.vlm) - 2)
+
+    def _projection(self, strength: float) -> Any:
+        from updp.methods.updp.projection import Projection
+
+        if self.mode == "literal":
+            return Projection("whitelist-top-k", self.top_k, 0.0, 1.0 if self.temperature is None else self.temperature)
+        if self.mode == "ldp":
+            return Projection("whitelist", self.top_k, 0.0, 0.1 if self.temperature is None else self.temperature)
+        warmth = 0.1 * strength if self.temperature is None else self.temperature
+        return Projection("top-k", self.top_k, 0.0 if self.search == "pez" else self.bonus, warmth)
+
+    def _search(
+        self,
+        begun: Start,
+        targets: Tensor,
+        projector: Projector,
+        strength: float,
+        rngs: list[np.random.Generator],
+        draws: Tensor | None,
+    ) -> Any:
+        import numpy as np
+        import torch
+
+        from updp.methods.updp import projection as prompts
+        from updp.methods.updp import searches
+
+        vlm, vocabulary = self.pack.vlm, self.vocabulary
+        ids, mask = begun.ids, begun.mask
+        steps = round(self.steps * (1 - strength)) if self.mode == "resolved" else self.steps
+        if self.search in ("report", "random"):
+            steps = 0
+        if self.search in ("align", "report", "random", "pez"):
+            return prompts.align(
+                vlm, vocabulary, ids, mask, targets, projector,
+                steps=steps, rate=self.rate, straight_through=self.straight_through, noise=draws,
+                fixed=None if self.free is None else begun.fixed,
+            )  # fmt: skip
+        search = searches.greedy_coordinate if self.search == "mma" else searches.tensor_train
+        effort: dict[str, Any] = {} if self.trials is None else {"trials": self.trials}
+        singles = []
+        for i, rng in enumerate(rngs):
+            generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+            one = slice(i, i + 1)
+            singles.append(
+                search(vlm, vocabulary, ids[one], mask[one], targets[i], steps=steps, generator=generator, **effort)
+            )
+        width = ids.shape[1]
+        pad = torch.nn.functional.pad
+        return prompts.Prompts(
+            torch.cat([pad(p.ids, (0, width - p.ids.shape[1])) for p in singles]),
+            torch.cat([pad(p.mask, (0, width - p.mask.shape[1])) for p in singles]),
+            torch.cat([pad(p.rows, (0, 0, 0, width - p.rows.shape[1])) for p in singles]),
+            torch.cat([p.scores for p in singles]),
+            np.mean([p.trace for p in singles], axis=0).tolist() if steps else [],
+        )
+
+    def _checked(self, found: Any, targets: Tensor, projector: Projector) -> Written:
+        """Every prompt as text past the guard, and its score as it will be used."""
+        import torch
+
+        place_of = {int(index): place for place, index in enumerate(projector.pool.tolist())}
+        texts, dropped = [], []
+        for ids, mask, rows in zip(found.ids, found.mask, found.rows, strict=True):
+            kept = ids[mask].tolist()
+
+            def again(place: int, tried: set[int], rows: Tensor = rows) -> int:
+                banned = torch.zeros(1, len(projector.pool), dtype=torch.bool)
+                banned[0, [place_of[index] for index in tried if index in place_of]] = True
+                return int(projector.project(rows[place : place + 1], banned=banned)[0])
+
+            # Asking the film again would spend more of the privacy budget than was accounted for.
+            clean, lost = self.guard.clean(kept, None if self.mode == "ldp" else again)
+            texts.append(self.vocabulary.spell(clean)[0])
+            dropped.append(lost)
+        with torch.no_grad():
+            scores = (self.pack.vlm.embed_texts(texts) * targets).sum(1)
+        return Written(texts, scores.tolist(), dropped, found.trace)
+
+    # -- film --------------------------------------------------------------------------------------------------------
+
+    def _make(
+        self,
+        studies: list[Study],
+        films: Tensor,
+        written: Written,
+        strength: float,
+        rngs: list[np.random.Generator],
+    ) -> list[Deidentified]:
+        """A film a prompt; one too like the patient's own, a copy, or at odds with its findings is made again."""
+        import numpy as np
+        import torch
+
+        out: list[Deidentified | None] = [None] * len(studies)
+        waiting = [i for i, text in enumerate(written.texts) if text]
+        reasons = dict.fromkeys(set(range(len(studies))) - set(waiting), Reason.NOTHING_TO_SHOW)
+        checker = self._checker if self.check else None
+        with torch.no_grad():
+            own = checker.identities(films) if checker else None
+            for roll in range(self.rerolls + 1 if waiting else 0):
+                seeds = [int(rngs[i].integers(2**62)) for i in waiting]
+                made = self._generate([written.texts[i] for i in waiting], seeds, films[waiting], strength)
+                failed = (
+                    checker.faults([studies[i] for i in waiting], own[waiting], made)
+                    if checker and own is not None
+                    else [None] * len(waiting)
+                )
+                again = []
+                for i, film, fault in zip(waiting, made, failed, strict=True):
+                    if fault is None:
+                        out[i] = Deidentified(film[0].numpy().astype(np.float32), self._decided(roll, written, i))
+                    else:
+                        reasons[i] = fault
+                        again.append(i)
+                waiting = again
+                if not waiting:
+                    break
+        return [made or Deidentified(None, refused=reasons[i]) for i, made in enumerate(out)]
+
+    def _generate(self, texts: list[str], seeds: list[int], films: Tensor, strength: float) -> Tensor:
+        generator = self.pack.generator
+        if self.image_to_image:
+            return generator.generate(
+                texts, seeds, self.sampler_steps, self.guidance, init_images=films, strength=max(strength, 0.05)
+            )
+        return generator.generate(texts, seeds, self.sampler_steps, self.guidance)
+
+    def _decided(self, roll: int, written: Written, i: int) -> dict[str, Any]:
+        """What the manifest may say of a film: nothing that depends on the patient but how often it was made again."""
+        decided: dict[str, Any] = {"mode": self.mode, "rerolls": roll}
+        if written.cut[i]:
+            decided["words_cut"] = written.cut[i]  # the report leaves too: how long it is tells nothing more
+        if self.image_to_image:
+            decided["image_to_image"] = True
+        if self.mode == "ldp":
+            epsilon = self._projection(0.0).epsilon
+            decided |= {"epsilon_token": epsilon, "epsilon_study": epsilon * self._room}
+        return decided
+
+    @cached_property
+    def _checker(self) -> FilmCheck:
+        return FilmCheck(self.pack)
+
+
+class FilmCheck:
+    """The last look at a generated film: not the patient, not a copy of a training film, and showing what it should."""
+
+    def __init__(self, pack: Pack) -> None:
+        figures = pack.info.get("thresholds", {})
+        self.pack = pack
+        self.too_like = float(figures.get("identity_same", 0.99))
+        self.copy = float(figures.get("identity_copy", 0.995))
+        self.present: dict[str, float] = dict(figures.get("finding_present", {}))
+        self.training = self._training_identities()
+
+    def _training_identities(self) -> Tensor | None:
+        """Identity embeddings of the generator's training films, where the pack brings them."""
+        path = self.pack.path / "training_identities.safetensors"
+        if not path.is_file():
+            return None
+        from safetensors.torch import load_file
+
+        return load_file(path)["identities"].float()
+
+    def identities(self, films: Tensor) -> Tensor:
+        return self.pack.identity.embed(films)
+
+    def faults(self, studies: list[Study], own: Tensor, made: Tensor) -> list[Reason | None]:
+        """The first thing wrong with each film, if any."""
+        new = self.identities(made)
+        like_own = (new * own).sum(1)
+        like_any = (new @ self.training.T).max(1).values if self.training is not None else None
+        shown = self.pack.classifier.probabilities(made)
+        labels = self.pack.classifier.labels
+        out: list[Reason | None] = []
+        for i, study in enumerate(studies):
+            asserted = [name for name in study.labels or () if name in self.present and name in labels]
+            missing = [n for n in asserted if float(shown[i, labels.index(n)]) < self.present[n]]
+            if float(like_own[i]) > self.too_like:
+                out.append(Reason.FILM_TOO_SIMILAR)
+            elif like_any is not None and float(like_any[i]) > self.copy:
+                out.append(Reason.FILM_COPY)
+            elif asserted and len(missing) * 2 > len(asserted):
+                out.append(Reason.FINDINGS_DISAGREE)
+            else:
+                out.append(None)
+        return out
+
+
+def words_of(study: Study, rng: np.random.Generator) -> str:
+    """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none."""
+    from updp.training.prompts import clean_sentences, compose
+
+    if study.report:
+        sentences = clean_sentences(study.report)
+        if sentences:
+            return " ".join(sentences)
+    if study.labels is not None:
+        return compose(study.labels, study.view or "PA", rng)
+    return ""
+
+
+def vlm_context(vlm: Any) -> int:
+    """How many tokens the text tower takes, its frame included."""
+    return int(getattr(vlm, "context", 77))
+
+
+def _square(study: Study, size: int) -> NDArray[np.float32]:
+    from updp.imaging import film
+
+    assert study.pixels is not None
+    return film.square(study.pixels, size, "crop")
+
+
+def _coarse(film: Tensor) -> NDArray[np.float32]:
+    import torch
+
+    small: NDArray[np.float32] = torch.nn.functional.adaptive_avg_pool2d(film, 16).flatten().numpy()
+    return small

@@ -1,0 +1,424 @@
+"""From a source to a release: survey, shards, assembly.
+
+The survey reads the source once without pixels: how many films, which ids are doubled, and a keyed digest that tells on
+resume whether the source is still the same. Shards have fixed membership (consecutive films of the source), are worked
+on by an engine in any order, and land whole. Assembly turns what landed into the release. No step depends on how many
+workers there were or how often the run was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from updp.core import version
+from updp.core.keys import Key, default_path
+from updp.core.policy import Policy
+from updp.core.reasons import Quarantined, Reason
+from updp.core.record import Study
+from updp.core.storage import OutputError, explain, write_bytes
+from updp.imaging import film
+from updp.pipeline import stations
+from updp.pipeline.engines import Crashed, get_engine
+from updp.pipeline.stations import Stopped
+from updp.release.assemble import Outcome, assemble, finished
+from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
+from updp.sources.base import Refusal
+
+if TYPE_CHECKING:
+    from updp.sources.base import Source
+
+#: Called after every shard with films done and films in all.
+Progress = Callable[[int, int], None]
+
+
+class RunError(ValueError):
+    """The run cannot start or go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every worker knows."""
+
+    run: str  # tells runs apart in a worker that serves several
+    out: Path
+    source: Source
+    policy: Policy
+    key: Key
+    seed: int
+    folders: int  # release shards
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A fixed set of studies."""
+
+    index: int
+    members: tuple[Study | Refusal, ...]
+    poisonous: frozenset[int] = frozenset()  # places of members that took a worker down
+
+
+@dataclass(slots=True)
+class Survey:
+    """A source at a glance."""
+
+    films: int = 0
+    digest: str = ""
+    duplicates: set[int] = field(default_factory=set)  # film ids, as keyed 64-bit hashes
+    conflicts: set[int] = field(default_factory=set)  # study ids filed under two patients
+
+
+def deidentify(
+    source: str | Path,
+    out: str | Path,
+    *,
+    method: str | None = None,
+    policy: Policy | str | Path | None = None,
+    key: Key | str | Path | None = None,
+    layout: str | None = None,
+    engine: str = "local",
+    workers: int | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Make a release of ``source`` at ``out``; the same call again resumes or confirms it."""
+    from updp.sources import open_source
+
+    policy = policy if isinstance(policy, Policy) else Policy.load(Path(policy)) if policy else Policy()
+    if method is not None:
+        policy = policy.model_copy(update={"method": policy.method.model_copy(update={"name": method})})
+    if not isinstance(key, Key):
+        key, _ = Key.load_or_create(Path(key) if key else default_path())
+    opened = open_source(
+        Path(source),
+        layout,
+        frontal_only=policy.source.frontal_only,
+        limit=limit,
+        max_pixels=policy.image.max_pixels,
+        min_side=policy.image.min_side,
+    )
+    target = Path(out).absolute()
+    _check_places(Path(source).absolute(), target)
+    stations.MakeFilm(policy, key, seed)  # a method that does not exist, or wrong options, ends the run here
+    run = get_engine(engine)
+    workers = workers if workers is not None else os.cpu_count() or 1
+
+    with _owned(target):
+        survey = take_survey(opened, key)
+        identity = _identity(opened, policy, key, seed, limit, survey)
+        _begin(target, identity)
+        if (done := finished(target)) is not None:
+            _clean(target)
+            return done
+        name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+        folders = -(-survey.films // policy.release.shard_size) or 1
+        job = Job(name, target, opened, policy, key, seed, folders)
+        count = 0
+        for record in _land_all(job, survey, run, workers):
+            count += len(record.films) + len(record.quarantine)
+            if progress:
+                progress(count, survey.films)
+        try:
+            outcome = assemble(target, policy, key)
+        except OSError as error:
+            raise (error if isinstance(error, OutputError) else explain(error)) from None
+        _clean(target)
+        return replace(outcome, skipped=opened.skipped)
+
+
+# -- survey ----------------------------------------------------------------------------------------------------------
+
+
+def take_survey(source: Source, key: Key) -> Survey:
+    """Read the source once: eight bytes a film and study stay in memory, whatever the size of a study."""
+    import numpy as np
+
+    seen, pairs = array("Q"), array("Q")
+    digest = hashlib.sha256()
+    survey = Survey()
+    for item in source:
+        survey.films += 1
+        film_hash = _hash(key, "film", item.film_id)
+        digest.update(film_hash.to_bytes(8, "big"))
+        if isinstance(item, Study):
+            seen.append(film_hash)
+            pairs.append(_hash(key, "study", item.study_id))
+            pairs.append(_hash(key, "patient", item.patient_id))
+        elif item.disputed is not None:
+            survey.conflicts.add(_hash(key, "study", item.disputed))
+    survey.digest = key.digest("survey", digest.digest()).hex()
+    ids, counts = np.unique(np.frombuffer(seen, np.uint64) if seen else np.empty(0, np.uint64), return_counts=True)
+    survey.duplicates = set(ids[counts > 1].tolist())
+    if pairs:
+        couples = np.unique(np.frombuffer(pairs, np.uint64).reshape(-1, 2), axis=0)
+        studies, holders = np.unique(couples[:, 0], return_counts=True)
+        survey.conflicts |= set(studies[holders > 1].tolist())
+    return survey
+
+
+def _hash(key: Key, use: str, value: str) -> int:
+    return int.from_bytes(key.digest("survey-" + use, value)[:8], "big")
+
+
+def _judged(source: Source, survey: Survey, key: Key) -> Iterator[Study | Refusal]:
+    """The source again, with what only the survey could see turned into refusals."""
+    for item in source:
+        if isinstance(item, Study):
+            if survey.duplicates and _hash(key, "film", item.film_id) in survey.duplicates:
+                item = Refusal(item.film_id, Reason.ID_DUPLICATE)
+            elif survey.conflicts and _hash(key, "study", item.study_id) in survey.conflicts:
+                item = Refusal(item.film_id, Reason.PATIENT_CONFLICT)
+        yield item
+
+
+# -- shards ----------------------------------------------------------------------------------------------------------
+
+
+def _shards(job: Job, survey: Survey) -> Iterator[Shard]:
+    items = _judged(job.source, survey, job.key)
+    index = 0
+    while members := tuple(islice(items, job.policy.release.shard_size)):
+        yield Shard(index, members)
+        index += 1
+
+
+def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[ShardRecord]:
+    """Every shard's record, as shards are found to have landed or the engine finishes them."""
+    build = job.out / ".work" / "build"
+    landed: deque[ShardRecord] = deque()
+
+    def tasks() -> Iterator[tuple[Job, Shard]]:
+        for shard in _shards(job, survey):
+            record = ShardRecord.load(job.out / ".work" / "shards" / f"{shard_name(shard.index)}.json")
+            if record is not None and record.members == _members(shard, job.key) and record.present(build):
+                landed.append(record)
+            else:
+                yield job, shard
+
+    for task, result in run(process, tasks(), workers):
+        if isinstance(result, Crashed):
+            result = process(_without_poison(*task))
+        if isinstance(result, OutputError):
+            raise result
+        yield result
+        while landed:
+            yield landed.popleft()
+    yield from landed
+
+
+def _members(shard: Shard, key: Key) -> str:
+    return key.digest("members", *(item.film_id for item in shard.members)).hex()[:32]
+
+
+def _without_poison(job: Job, shard: Shard) -> tuple[Job, Shard]:
+    """The shard with the members that kill a worker marked, found by trying each alone."""
+    from updp.pipeline.engines.local import alone
+
+    bad = set()
+    for place, item in enumerate(shard.members):
+        if isinstance(item, Study) and isinstance(alone(_probe, (job, item)), Crashed):
+            bad.add(place)
+    return job, replace(shard, poisonous=frozenset(bad))
+
+
+def _probe(task: tuple[Job, Study]) -> None:
+    job, study = task
+    line, make = _line(job)
+    passed = stations.passage(study, line)
+    if isinstance(passed, Study):
+        make([passed])
+
+
+_LINES: dict[str, tuple[list[tuple[str, stations.Station]], stations.MakeFilm]] = {}
+
+
+def _line(job: Job) -> tuple[list[tuple[str, stations.Station]], stations.MakeFilm]:
+    """The stations of a run, made once a process: models and lexicons are not loaded again for every shard."""
+    if job.run not in _LINES:
+        stations.hush()
+        _LINES.clear()
+        _LINES[job.run] = (
+            stations.build(job.source, job.policy, job.key),
+            stations.MakeFilm(job.policy, job.key, job.seed),
+        )
+    return _LINES[job.run]
+
+
+def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
+    """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
+    job, shard = task
+    line, make = _line(job)
+    passed: list[tuple[Study | Refusal, Study]] = []
+    kept_back: list[tuple[Study | Refusal, Stopped]] = []
+    contents: list[str] = []
+    for place, item in enumerate(shard.members):
+        if isinstance(item, Refusal):
+            kept_back.append((item, Stopped("source", item.reason)))
+            continue
+        if place in shard.poisonous:
+            kept_back.append((item, Stopped("read", Reason.WORKER_DIED)))
+            continue
+        result = stations.passage(item, line)
+        if isinstance(result, Stopped):
+            kept_back.append((item, result))
+        else:
+            assert result.pixels is not None
+            passed.append((item, result))
+            sample = result.pixels[::4, ::4].tobytes()  # one pixel in sixteen tells two films apart as well as all
+            contents.append(job.key.digest("content", sample).hex()[:16])
+    made = make([study for _, study in passed]) if passed else []
+
+    name = shard_name(shard.index)
+    films, links, tallies = [], [], Counter[str]()
+    for (item, study), result, content in zip(passed, made, contents, strict=True):
+        if isinstance(result, Stopped):
+            kept_back.append((item, result))
+            continue
+        link = _link(item, job.key, study)
+        films.append(_film(result, job, content, link["ref"]))
+        links.append(link)
+        _tally(tallies, result)
+    quarantined = []
+    for item, stopped in kept_back:
+        link = _link(item, job.key, None)
+        quarantined.append(Quarantined(link["ref"], stopped.station, stopped.reason))
+        links.append(link)
+    try:
+        return land(job.out, name, _members(shard, job.key), films, quarantined, links, tallies, job.key)
+    except OSError as error:
+        return explain(error)
+
+
+def _film(study: Study, job: Job, content: str, ref: str) -> Film:
+    if job.policy.image.format == "dicom":
+        from updp.release.dicom import encode_dicom
+
+        data, suffix = encode_dicom(study), "dcm"
+    else:
+        assert study.pixels is not None
+        data, suffix = film.encode_png(study.pixels), "png"
+    row = stations.manifest_row(study, release_shard(study.film_id, job.folders), suffix, job.policy)
+    return Film(data, study.report, row, content, ref)
+
+
+def _link(item: Study | Refusal, key: Key, released: Study | None) -> dict[str, str]:
+    link = {"ref": key.ref(item.film_id), "source_film_id": item.film_id}
+    if isinstance(item, Study):
+        link |= {"source_study_id": item.study_id, "source_patient_id": item.patient_id}
+        if released is None:
+            link |= {"patient": key.patient(item.patient_id), "study": key.study(item.patient_id, item.study_id)}
+    if released is not None:
+        link |= {"release_id": released.film_id, "patient": released.patient_id, "study": released.study_id}
+    return link
+
+
+def _tally(tallies: Counter[str], study: Study) -> None:
+    """Counts for the evidence: what was removed and what was kept, by kind."""
+    for category, count in study.notes.get("phi", {}).items():
+        tallies[f"phi/{category}"] += count
+    for name in ("boxes", "boxes_painted", "labels_dropped"):
+        tallies[name] += study.notes.get(name, 0)
+    retention = study.notes.get("retention")
+    if retention is not None:
+        for when, counts in (("before", retention.before), ("after", retention.after)):
+            for kind, count in counts.items():
+                tallies[f"retention/{kind}_{when}"] += count
+        for term, count in retention.lost.items():
+            tallies[f"lost/{term}"] += count
+
+
+# -- the output folder -----------------------------------------------------------------------------------------------
+
+
+def _check_places(source: Path, out: Path) -> None:
+    real_source, real_out = source.resolve(), out.resolve()
+    if real_out == real_source or real_source in real_out.parents:
+        raise RunError("the output lies inside the source; choose a folder outside it")
+    if real_out in real_source.parents:
+        raise RunError("the source lies inside the output; choose another output folder")
+    if out.exists() and not out.is_dir():
+        raise RunError("the output is a file; choose a folder")
+    if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in (".work", "run.json")):
+        raise RunError("the output folder is not empty and was not begun by updp; choose another")
+
+
+@contextmanager
+def _owned(out: Path) -> Iterator[None]:
+    """Hold the output for one run; a second one is told so at once."""
+    try:
+        (out / ".work").mkdir(parents=True, exist_ok=True)
+        os.chmod(out / ".work", 0o700)
+        lock = os.open(out / ".work" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise explain(error) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError("another run is writing to this output; wait for it or choose another folder") from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def _identity(source: Source, policy: Policy, key: Key, seed: int, limit: int | None, survey: Survey) -> dict[str, Any]:
+    """What makes two runs the same run."""
+    return {
+        "version": version.__version__,
+        "key": key.fingerprint,
+        "policy": key.digest("policy", policy.to_toml()).hex(),
+        "layout": source.layout,
+        "limit": limit,
+        "seed": seed,
+        "source": survey.digest,
+    }
+
+
+_CHANGED = {
+    "version": "was begun by another version of updp",
+    "key": "was begun with another key",
+    "policy": "was begun under another policy",
+    "layout": "was begun from another source layout",
+    "limit": "was begun with another --limit",
+    "seed": "was begun with another --seed",
+    "source": "was begun from other studies; the source has changed",
+}
+
+
+def _begin(out: Path, identity: dict[str, Any]) -> None:
+    """Note what the run is; refuse to go on with a different one. The note outlives the run."""
+    noted = out / "run.json"
+    try:
+        before = json.loads(noted.read_bytes())
+    except FileNotFoundError:
+        before = None
+    except ValueError:
+        raise RunError("the output's run record is damaged; choose a new output folder") from None
+    if before is not None and before != identity:
+        why = [text for name, text in _CHANGED.items() if before.get(name) != identity.get(name)]
+        raise RunError(f"this output {'; it '.join(why)}. Use a new output folder, or the same settings to resume.")
+    try:
+        if before is None:
+            write_bytes(noted, json.dumps(identity).encode(), mode=0o600)
+        for folder in (".work/shards", ".work/build/images", ".work/build/reports"):
+            (out / folder).mkdir(parents=True, exist_ok=True)
+        (out / "vault").mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise explain(error) from None
+
+
+def _clean(out: Path) -> None:
+    """Remove what only a running run needs; the lock goes last, with the folder."""
+    shutil.rmtree(out / ".work", ignore_errors=True)

@@ -1,0 +1,252 @@
+"""The stations a study passes on its way: read, screen, report, pseudonymise, image.
+
+Each takes a study and gives a study, or raises ``Refused``. Up to ``image`` they run study by study, so that one native
+film is in memory at a time; ``image`` takes a batch of small squares. After ``report`` no raw text is left, after
+``pseudonymise`` no id of the source, after ``image`` no raw pixel.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.core.reasons import Reason, Refused
+from updp.core.record import CHEXPERT_LABELS, FINDINGS, Report, Study
+from updp.imaging import film
+from updp.methods import make_method
+from updp.release.residual import residual_spans
+from updp.reports.lexicon import LayerMissing
+
+if TYPE_CHECKING:
+    from updp.reports import Cleaner, Detector
+    from updp.screening.headers import HeaderCleaner
+    from updp.sources.base import Source
+
+log = logging.getLogger("updp")
+
+Station = Callable[[Study], Study]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Where and why a study stopped."""
+
+    station: str
+    reason: Reason
+
+
+def build(source: Source, policy: Policy, key: Key) -> list[tuple[str, Station]]:
+    """The study-by-study stations of a run, in order. Whatever cannot load stops the run here, before any study."""
+    detect = lru_cache(1)(lambda: _detector(policy))  # loaded at most once, and only if something has to be read
+    return [
+        ("read", Read(source, policy)),
+        ("screen", Screen(policy, key, detect)),
+        ("report", CleanReport(policy, key, detect)),
+        ("pseudonymise", Pseudonymise(policy, key)),
+    ]
+
+
+def _detector(policy: Policy) -> Detector:
+    from updp.reports import Detector
+
+    return Detector(extra_block=policy.report.block, extra_allow=policy.report.allow)
+
+
+def passage(study: Study, stations: list[tuple[str, Station]]) -> Study | Stopped:
+    """Take one study through the stations; what goes wrong is a reason, never a crash nor the data's words."""
+    for name, station in stations:
+        try:
+            study = station(study)
+        except Refused as refused:
+            return Stopped(name, refused.reason)
+        except LayerMissing:
+            raise  # without a detector nothing may leave: the run stops
+        except MemoryError:
+            return Stopped(name, Reason.IMAGE_TOO_LARGE)
+        except Exception as error:
+            log.debug("station %s: %s", name, whereabouts(error))
+            return Stopped(name, Reason.STATION_FAILED)
+    return study
+
+
+def whereabouts(error: BaseException) -> str:
+    """Type and place of an error; its message may quote the data and is left out."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" at {trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}" if trace else ""
+    return type(error).__name__ + place
+
+
+def hush() -> None:
+    """Silence libraries that quote values in warnings: a damaged PatientName would reach the console through them."""
+    warnings.simplefilter("ignore")
+    for name in ("pydicom", "PIL", "pylibjpeg", "openjpeg", "RapidOCR", "faker"):
+        logging.getLogger(name).disabled = True
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+class Read:
+    """Pixels, header and report from the source."""
+
+    def __init__(self, source: Source, policy: Policy) -> None:
+        self.source = source
+        self.policy = policy
+
+    def __call__(self, study: Study) -> Study:
+        study = self.source.load(study)
+        if study.pixels is None:
+            raise Refused(Reason.IMAGE_MISSING)
+        if self.policy.report.required and not study.report:
+            raise Refused(Reason.REPORT_MISSING)
+        return study
+
+
+class Screen:
+    """Header cleaned, burned-in text painted out at native size, then the film made square."""
+
+    def __init__(self, policy: Policy, key: Key, detect: Callable[[], Detector]) -> None:
+        from updp.screening.burned_in import TextScreen
+
+        self.policy = policy
+        self.key = key
+        self.detect = detect
+        self.text = TextScreen(policy.burned_in)
+
+    @cached_property
+    def headers(self) -> HeaderCleaner:
+        from updp.screening.headers import HeaderCleaner
+
+        return HeaderCleaner(self.policy.header, self.key, self.detect())
+
+    def __call__(self, study: Study) -> Study:
+        known: list[str] = []
+        flag: str | None = None
+        if study.header is not None:
+            from updp.screening.headers import identifiers
+
+            known = identifiers(study.header)
+            flag = study.header.get("BurnedInAnnotation")
+        assert study.pixels is not None
+        screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag)
+        checked = self.policy.burned_in.mode == "ocr" or (self.policy.burned_in.mode == "header" and flag == "NO")
+        if study.header is not None:
+            header = self.headers.clean(
+                study.header, patient_id=study.patient_id, pixels_checked=checked, sex=study.sex
+            )
+            study = study.but(header=header)
+        painted = sum(box.painted for box in screened.boxes)
+        pixels = film.square(screened.pixels, self.policy.image.size, self.policy.image.fit)
+        notes = {**study.notes, "known": known, "boxes_painted": painted, "boxes": len(screened.boxes)}
+        notes["text_checked"] = checked
+        return study.but(pixels=pixels, notes=notes)
+
+
+class CleanReport:
+    """PHI out of the report, findings kept; sections the policy does not name stay behind."""
+
+    def __init__(self, policy: Policy, key: Key, detect: Callable[[], Detector]) -> None:
+        self.policy = policy.report
+        self.cleaner: Cleaner | None = None
+        if policy.report.mode != "withhold":
+            from updp.reports import Cleaner
+
+            self.cleaner = Cleaner(detect(), key, mode=policy.report.mode)
+
+    def __call__(self, study: Study) -> Study:
+        notes = dict(study.notes)
+        known = notes.pop("known", ())
+        if not study.report or self.cleaner is None:
+            return study.but(report=None, notes=notes)
+        if sum(map(len, study.report.sections.values())) > self.policy.max_characters:
+            raise Refused(Reason.REPORT_TOO_LONG)
+        kept = Report({name: study.report.sections[name] for name in self.policy.sections
+                       if name in study.report.sections})  # fmt: skip
+        cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known, sex=study.sex)
+        # The receiver's detector shares nothing with ours: what it would object to stays here.
+        if any(residual_spans(text, mode=self.cleaner.mode) for text in cleaned.report.sections.values()):
+            raise Refused(Reason.REPORT_RESIDUAL)
+        notes |= {"phi": dict(cleaned.counts), "retention": cleaned.retention}
+        return study.but(report=cleaned.report or None, notes=notes)
+
+
+class Pseudonymise:
+    """The source's ids and dates give way to the key's; from here on nothing says where a film came from."""
+
+    def __init__(self, policy: Policy, key: Key) -> None:
+        self.key = key
+        self.allowed = {*FINDINGS, *CHEXPERT_LABELS, *policy.release.labels}
+
+    def __call__(self, study: Study) -> Study:
+        labels, unknown = study.labels, 0
+        if labels is not None:
+            labels = tuple(label for label in labels if label in self.allowed)
+            unknown = len(study.labels or ()) - len(labels)
+        return study.but(
+            film_id=self.key.film(study.film_id),
+            study_id=self.key.study(study.patient_id, study.study_id),
+            patient_id=self.key.patient(study.patient_id),
+            path=None,
+            report_path=None,
+            labels=labels,
+            date=None if study.date is None else study.date + self.key.shift(study.patient_id),
+            age=None if study.age is None else min(study.age, 90),
+            split=study.split or self.key.split(study.patient_id),
+            notes={**study.notes, "labels_dropped": unknown},
+        )
+
+
+class MakeFilm:
+    """A new film for each study, by the policy's method."""
+
+    def __init__(self, policy: Policy, key: Key, seed: int) -> None:
+        self.method = make_method(policy.method.name, policy.method.options)
+        self.strength = policy.method.strength
+        self.key = key
+        self.seed = seed
+
+    def __call__(self, batch: list[Study]) -> list[Study | Stopped]:
+        try:
+            return self._make(batch)
+        except Exception as error:
+            if len(batch) > 1:  # find the film that the method cannot take; the others still leave
+                return [made for study in batch for made in self([study])]
+            log.debug("method: %s", whereabouts(error))
+            return [Stopped("image", Reason.METHOD_FAILED)]
+
+    def _make(self, batch: list[Study]) -> list[Study | Stopped]:
+        streams = [self.key.rng("film", study.film_id, str(self.seed)) for study in batch]
+        made = self.method.deidentify(batch, self.strength, streams)
+        out: list[Study | Stopped] = []
+        for study, result in zip(batch, made, strict=True):
+            if result.pixels is None or result.refused is not None:
+                out.append(Stopped("image", result.refused or Reason.METHOD_REFUSED))
+            else:
+                out.append(study.but(pixels=result.pixels, notes={**study.notes, "decided": dict(result.decided)}))
+        return out
+
+
+def manifest_row(study: Study, shard: str, suffix: str, policy: Policy) -> dict[str, Any]:
+    """What the manifest says of a film: ids, and the attributes the policy lets out."""
+    out = policy.release.attributes
+    return {
+        "release_id": study.film_id,
+        "patient": study.patient_id,
+        "study": study.study_id,
+        "split": study.split,
+        "file_name": f"images/{shard}/{study.film_id}.{suffix}",
+        "shard": shard,
+        "has_report": study.report is not None,
+        "view": study.view if "view" in out else None,
+        "labels": list(study.labels) if "labels" in out and study.labels is not None else None,
+        "sex": study.sex if "sex" in out else None,
+        "age": study.age if "age" in out else None,
+        "date": study.date.isoformat() if "date" in out and study.date else None,
+        "decided": study.notes.get("decided", {}),
+    }

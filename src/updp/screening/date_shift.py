@@ -1,0 +1,78 @@
+"""Dates and times of a header moved by the patient's own shift (PS3.15 E.3.6, modified dates).
+
+Dates move by whole weeks, so order, intervals and weekdays stay. Times of day move round the clock by minutes of the
+patient's own, the same as in the report; they never carry into the date, because the two live in elements of their
+own. A value that is not a date is ``None``: the caller then removes it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from updp.core.keys import Key
+
+_DA = re.compile(r"(\d{4})([.\-/]?)(\d{2})\2(\d{2})$")
+_TM = re.compile(r"(\d{2}):?(?:([0-5]\d):?(?:([0-6]\d)(\.\d{1,6})?)?)?$")
+_DT = re.compile(r"(\d{4})(\d{2})?(\d{2})?(\d{2}(?:\d{2}(?:\d{2}(?:\.\d{1,6})?)?)?)?([+-]\d{4})?$")
+_DAY = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far one patient's dates and times move."""
+
+    days: dt.timedelta
+    minutes: int
+
+    @classmethod
+    def of(cls, key: Key, patient_id: str) -> Shift:
+        """The shift of a patient: what dates and times in the report move by too."""
+        return cls(key.shift(patient_id), 1 + int.from_bytes(key.digest("clock", patient_id)[:4], "big") % 1439)
+
+    def date(self, value: str) -> str | None:
+        """A DA value moved."""
+        found = _DA.match(value)
+        return _day(int(found[1]), int(found[3]), int(found[4]), self.days) if found else None
+
+    def time(self, value: str) -> str | None:
+        """A TM value moved, in the precision it had."""
+        found = _TM.match(value)
+        if not found or int(found[1]) > 23:
+            return None
+        hour, minute, second, fraction = found.groups()
+        moved = int(hour) * 3600 + int(minute or 0) * 60 + min(int(second or 0), 59) + self.minutes * 60
+        moved %= _DAY
+        if minute is None:
+            return f"{moved // 3600:02d}"
+        text = f"{moved // 3600:02d}{moved // 60 % 60:02d}"
+        return text if second is None else text + f"{moved % 60:02d}" + (fraction or "")
+
+    def datetime(self, value: str) -> str | None:
+        """A DT value moved; the offset from UTC is dropped, it tells where the film was made."""
+        found = _DT.match(value)
+        if not found:
+            return None
+        year, month, day, clock, _ = found.groups()
+        moved = _day(int(year), int(month or 7), int(day or (15 if month else 2)), self.days)
+        if moved is None:
+            return None
+        if month is None:
+            return moved[:4]
+        if day is None:
+            return moved[:6]
+        if clock is None:
+            return moved
+        time = self.time(clock)
+        return moved + time if time else None
+
+
+def _day(year: int, month: int, day: int, by: dt.timedelta) -> str | None:
+    try:
+        moved = dt.date(year, month, day) + by
+    except (ValueError, OverflowError):
+        return None
+    return f"{moved.year:04d}{moved.month:02d}{moved.day:02d}"

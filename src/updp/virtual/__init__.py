@@ -1,0 +1,1 @@
+"""The virtual hospital: invented patients, their films and reports, and the demonstration on them."""

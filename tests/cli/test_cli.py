@@ -1,0 +1,140 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CANARIES, PLAIN, sweep
+
+
+def updp(*arguments, cwd=None, **env):
+    return subprocess.run(
+        [sys.executable, "-m", "updp.cli", *map(str, arguments)],
+        capture_output=True, text=True, cwd=cwd, env={**os.environ, **env},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def place(hospital, tmp_path):
+    (tmp_path / "policy.toml").write_text(PLAIN)
+    hospital.write()
+    assert updp("key", "new", tmp_path / "key").returncode == 0
+    return tmp_path
+
+
+def deidentify(place, *more):
+    fixed = ("--policy", place / "policy.toml", "--key", place / "key", "--workers", 1)
+    return updp("deidentify", place / "export", place / "out", *fixed, *more)
+
+
+def test_deidentify_verify_and_vault_tell_the_whole_story(place):
+    done = deidentify(place)
+    assert done.returncode == 0, done.stderr
+    assert "10 films released" in done.stdout
+    assert "Not measured" in done.stdout
+    public = updp("key", "public", "--key", place / "key").stdout.strip()
+    checked = updp("verify", place / "out" / "release", "--trust", public)
+    assert checked.returncode == 0
+    assert "not measured" in checked.stdout
+    linked = updp("vault", "export", place / "out", "--key", place / "key", "--to", place / "links.csv")
+    assert linked.returncode == 0
+    assert "10 links" in linked.stdout
+    printed = "".join(r.stdout + r.stderr for r in (done, checked, linked))
+    assert not any(word in printed for word in CANARIES)
+    assert sweep(place / "out") == []
+
+
+def test_a_blocked_release_exits_with_3_and_is_not_called_release(place):
+    (place / "policy.toml").write_text(PLAIN + "[gate]\nrequire_evidence = true\n")
+    assert deidentify(place).returncode == 3
+    assert (place / "out" / "blocked").is_dir()
+    assert not (place / "out" / "release").exists()
+
+
+def test_strict_exits_with_4_when_something_was_kept_back(place, hospital):
+    (hospital.root / hospital.rows[0]["image"]).write_bytes(b"")
+    done = deidentify(place, "--strict")
+    assert done.returncode == 4
+    assert "image-empty" in done.stdout
+
+
+def test_an_altered_release_exits_with_3(place):
+    deidentify(place)
+    (place / "out/release/README.md").write_text("safe!")
+    done = updp("verify", place / "out" / "release")
+    assert done.returncode == 3
+    assert "Do not use" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("deidentify", "nowhere", "out"), "no such folder"),
+        (("deidentify", ".", "out", "--method", "magic"), "no method"),
+        (("deidentify", ".", "out", "--policy", "none.toml"), "no such policy file"),
+        (("deidentify", ".", "out", "--engine", "warp"), "no engine"),
+        (("verify", "nowhere"), "not a release"),
+        (("vault", "export", "nowhere", "--to", "x.csv"), "no key file"),
+        (("scan", "nowhere.jsonl"), "No such file"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_one_sentence(hospital, tmp_path, arguments, message):
+    hospital.write()
+    places = ("out", "nowhere", "nowhere.jsonl", "none.toml", "x.csv")
+    fixed = [str(tmp_path / a) if a in places else a for a in arguments]
+    done = updp(*fixed, cwd=hospital.root, XDG_CONFIG_HOME=str(tmp_path / "c"))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_key_others_may_read_stops_the_run(place):
+    os.chmod(place / "key", 0o644)
+    done = deidentify(place)
+    assert done.returncode == 2
+    assert "chmod 600" in done.stderr
+
+
+def test_the_first_run_makes_a_private_key_and_says_so(hospital, tmp_path):
+    (tmp_path / "policy.toml").write_text(PLAIN)
+    done = updp("deidentify", hospital.write(), tmp_path / "out", "--policy", tmp_path / "policy.toml", "--workers", 1,
+                XDG_CONFIG_HOME=str(tmp_path / "config"))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "new secret key" in done.stdout
+    assert (tmp_path / "config/updp/key").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_unexpected_error_shows_its_type_and_place_but_no_value(place):
+    code = (
+        "import sys, updp.pipeline.run, updp.cli\n"
+        "def bad(*a, **k): raise KeyError('Zanthora Quibblesworth')\n"
+        "updp.pipeline.run.deidentify = bad\n"
+        "sys.argv = ['updp', 'deidentify', 'a', 'b', '--key', sys.argv[1]]\n"
+        "updp.cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, place / "key"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "KeyError" in done.stderr
+    assert "Zanthora" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("command", ["methods", "sources", "policy"])
+def test_listings_answer(command):
+    done = updp(command)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) > 3
+
+
+def test_help_needs_no_heavy_module():
+    heavy = "torch numpy pandas pyarrow cv2"
+    code = f"import sys, updp, updp.cli\nprint([m for m in {heavy.split()} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_policy_printed_by_default_is_accepted(tmp_path):
+    (tmp_path / "policy.toml").write_text(updp("policy").stdout)
+    done = updp("policy", "--check", tmp_path / "policy.toml")
+    assert done.returncode == 0
+    assert Path(tmp_path / "policy.toml").name in done.stdout

@@ -1,0 +1,87 @@
+"""The commands: exit codes, one sentence for wrong use, nothing of a patient on the console."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import CANARIES
+from updp.core.keys import Key
+
+FAKES = (
+    "import sys, updp.cli\n"
+    "from updp.evaluation import evaluate as module\n"
+    "from tests.evaluation.fake_probes import Broken, Budget, PixelLinkage, passing\n"
+    "module.default_probes = lambda quick: {probes}\n"
+    "module.budget_of = lambda quick: Budget()\n"
+    "module.learned_in = lambda folder: None\n"
+    "sys.argv = ['updp', *sys.argv[1:]]\n"
+    "updp.cli.main()\n"
+)
+
+
+def updp(*arguments, probes="passing()"):
+    return subprocess.run(
+        [sys.executable, "-c", FAKES.replace("{probes}", probes), *map(str, arguments)],
+        capture_output=True, text=True, cwd=os.getcwd(), env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def placed(made, tmp_path, key):
+    made_key = tmp_path / "key"
+    Key.create(made_key)
+    import base64
+
+    made_key.write_text("updp-key-1:" + base64.b64encode(bytes(range(32))).decode() + "\n")
+    hospital, outcome = made
+    return outcome.folder, ("--source", hospital.root, "--key", made_key)
+
+
+def silent(done):
+    assert not any(word in done.stdout + done.stderr for word in CANARIES)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_release_that_holds_exits_with_0_and_says_where_the_report_is(placed):
+    release, options = placed
+    done = updp("evaluate", release, *options)
+    assert done.returncode == 0, done.stderr
+    assert "passed" in done.stdout
+    assert "report.html" in done.stdout
+    silent(done)
+
+
+def test_a_release_that_fails_exits_with_3(placed):
+    release, options = placed
+    done = updp("evaluate", release, *options, probes="[PixelLinkage(), *passing()[1:], Broken()]")
+    assert done.returncode == 3, done.stderr
+    assert "blocked" in done.stdout
+    assert (release.parent / "blocked").is_dir()
+    silent(done)
+
+
+def test_wrong_use_exits_with_2_and_one_sentence(placed, tmp_path):
+    release, options = placed
+    other = updp("evaluate", release, "--source", tmp_path / "nowhere", "--key", options[3])
+    assert other.returncode == 2
+    assert "no such folder" in other.stderr
+    (release / "README.md").write_text("safe!")
+    edited = updp("evaluate", release, *options)
+    assert edited.returncode == 2
+    assert "edited after signing" in edited.stderr
+    assert len(edited.stderr.strip().splitlines()) == 1
+    none = updp("evaluate", tmp_path, *options)
+    assert none.returncode == 2
+    assert "not a release" in none.stderr
+    for done in (other, edited, none):
+        silent(done)
+
+
+@pytest.mark.parametrize("text", ["a,b", "0,2"])
+def test_strengths_that_are_none_are_wrong_use(placed, text):
+    release, _ = placed
+    done = updp("tune", release, "--strengths", text)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,101 @@
+"""Small attacks and measures with the shape of the real ones, so that the judge is tested without training anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from updp.core.measurement import Measurement, TooFewPatients, auc, fold, measure
+from updp.core.record import FINDINGS
+
+
+@dataclass
+class Budget:
+    pairs: int = 100
+
+
+@dataclass
+class PixelLinkage:
+    """Says "same patient" of a released and a real film that look alike; finds copies, and nothing in noise."""
+
+    name: str = "pixel linkage"
+    question: str = "linkage"
+
+    def run(self, exhibit, pack, budget, rng, cache=None):
+        rows = np.arange(len(exhibit))
+        others = np.array([rng.choice(rows[exhibit.patients != exhibit.patients[i]]) for i in rows])
+        real = exhibit.real.reshape(len(exhibit), -1).astype(np.float32)
+        released = exhibit.released.reshape(len(exhibit), -1).astype(np.float32)
+
+        def likeness(i, j):
+            return [float(np.corrcoef(released[a], real[b])[0, 1]) for a, b in zip(i, j, strict=True)]
+
+        scores = np.nan_to_num(likeness(rows, rows) + likeness(rows, others))
+        truth = np.repeat([1, 0], len(rows))
+        left, right = np.tile(exhibit.patients, 2), np.concatenate([exhibit.patients, exhibit.patients[others]])
+        curves = {
+            "roc": [[0.0, 0.0], [0.2, 0.6], [1.0, 1.0]],
+            "size curve": [[10, 0.5, 0.4, 0.6], [100, 0.7, 0.6, 0.8]],
+        }
+        area = measure(
+            "linkage AUC", auc, left, truth, scores, right=right, better="closer to chance", chance=0.5, seed=0,
+            attacker="pixels", draws=100, detail=curves,
+        )  # fmt: skip
+        return [area, fold(area, "strongest linkage")]
+
+
+@dataclass
+class Fixed:
+    """Gives what it was told to."""
+
+    question: str
+    found: list[Measurement] = field(default_factory=list)
+    name: str = ""
+
+    def __post_init__(self):
+        self.name = self.name or f"fixed {self.question}"
+
+    def run(self, exhibit, pack, budget, rng, cache=None):
+        return list(self.found)
+
+
+@dataclass
+class Broken:
+    question: str = "identification"
+    name: str = "broken"
+    error: Exception = field(default_factory=lambda: RuntimeError("Zanthora Quibblesworth MRN7741982"))
+
+    def run(self, exhibit, pack, budget, rng, cache=None):
+        raise self.error
+
+
+def few(question="attributes"):
+    return Broken(question, "few", TooFewPatients(3, 10))
+
+
+def figure(name, value, low, high, chance=0.5, better="lower", n=60, **detail):
+    return Measurement(name, value, low, high, n, chance, better, None, 0, detail)
+
+
+def judges():
+    """Two judges with a figure for every finding, as the diagnosis experiment gives them."""
+    out = []
+    for regime, value in (("train real, test real", 0.8), ("train released, test real", 0.75)):
+        each = {name: {"auc": value, "low": value - 0.1, "high": value + 0.1, "positives": 20} for name in FINDINGS}
+        detail = {"regime": regime, "each": each}
+        out.append(figure(f"diagnosis gap: {regime}", 0.1, 0.0, 0.2, None, each={"F": 0.1, "M": 0.2}))
+        out.append(figure(f"diagnosis AUC: {regime}", value, value - 0.1, value + 0.1, better="higher", **detail))
+    return out
+
+
+def passing():
+    """Probes under which a release passes, whatever is in it."""
+    return [
+        Fixed("linkage", [figure("strongest linkage", 0.52, 0.5, 0.56)]),
+        Fixed("identification", [figure("identification accuracy retrained", 0.05, 0.02, 0.08, 0.05)]),
+        Fixed("attributes", [figure("sex accuracy retrained", 0.55, 0.5, 0.6, 0.52)]),
+        Fixed("membership", [figure("strongest membership", 0.5, 0.45, 0.55)]),
+        Fixed("text", [figure("residual PHI", 0.0, 0.0, 0.0, None)]),
+        Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher"), *judges()]),
+    ]

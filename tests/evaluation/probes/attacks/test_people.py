@@ -1,0 +1,134 @@
+"""Attributes and membership: what a release tells about persons, and what the generator tells about its teachers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from tests.evaluation.probes.attacks.hospital import SMALL, Code, Counting, by_name, exhibit, figures, simple_pack
+from updp.evaluation.probes.attacks.attributes import Attributes, age_bins, sex_codes
+from updp.evaluation.probes.attacks.features import as_tensor
+from updp.evaluation.probes.attacks.membership import Membership, likelihood_ratio
+
+
+def run(attack, exhibit, pack, seed=1):
+    return by_name(attack.run(exhibit, pack, SMALL, np.random.default_rng(seed)))
+
+
+def remember(pack, films):
+    """Write down that the pack's generator learned from these films."""
+    codes = pack.identity.embed(as_tensor(films)).numpy()
+    save_file({"identities": codes.astype(np.float16)}, pack.path / "training_identities.safetensors")
+
+
+# Attributes ----------------------------------------------------------------------------------------------------------
+
+
+def test_age_and_sex_are_read_from_untouched_films(untouched, pack):
+    out = run(Attributes(), untouched, pack)
+    for name in ("sex accuracy frozen", "sex accuracy retrained", "age accuracy frozen", "age accuracy retrained"):
+        assert out[name].low > out[name].chance, str(out[name])
+        assert out[name].detail["majority_rate"] == pytest.approx(out[name].chance)
+    assert out["AUC of sex retrained"].value > 0.9
+    assert out["reference: sex accuracy on real films"].value > 0.9
+
+
+def test_noise_tells_neither_age_nor_sex(noisy, pack):
+    out = run(Attributes(), noisy, pack)
+    for name in ("sex accuracy frozen", "sex accuracy retrained", "age accuracy frozen", "age accuracy retrained"):
+        assert out[name].low <= out[name].chance, str(out[name])
+    assert out["reference: sex accuracy on real films"].value > 0.9
+
+
+def test_labels_that_are_not_known_are_not_guessed(untouched, pack):
+    count = len(untouched)
+    blank = untouched.but(ages=np.full(count, np.nan, np.float32), sexes=np.full(count, ""))
+    for m in run(Attributes(), blank, pack).values():
+        assert "is known" in m.reason
+    half = untouched.but(sexes=np.where(np.arange(count) % 7 < 3, untouched.sexes, ""))
+    assert run(Attributes(), half, pack)["sex accuracy retrained"].measured
+    alike = untouched.but(sexes=np.full(count, "F"))
+    assert "same sex" in run(Attributes(), alike, pack)["sex accuracy frozen"].reason
+
+
+def test_ages_fall_into_bins_and_unknown_ones_into_none():
+    assert age_bins(np.array([5, 20, 39.5, 95, np.nan], np.float32)).tolist() == [0, 1, 1, 4, -1]
+    assert sex_codes(np.array(["F", "M", ""])).tolist() == [0, 1, -1]
+
+
+# Membership ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_generator_that_knows_its_films_by_heart_is_found_out(untouched, tmp_path):
+    train = untouched.rows("train")
+    knows = Code().encode(as_tensor(untouched.real[train]))
+    pack = simple_pack(tmp_path, knows=knows)
+    remember(pack, untouched.real[train])
+    out = run(Membership(), untouched, pack)
+    for name in ("membership AUC loss threshold", "strongest membership"):
+        assert out[name].value > 0.95, str(out[name])
+        assert out[name].low > 0.5
+    assert out["membership AUC likelihood ratio"].value > 0.9
+    assert "training films" in out["strongest membership"].detail["members_are"]
+
+
+def test_a_generator_that_learned_nothing_tells_nothing(untouched, pack):
+    members = np.isin(np.arange(len(untouched)), untouched.rows("train"))
+    out = run(Membership(members), untouched, pack)
+    assert out["membership AUC loss threshold"].value == pytest.approx(0.5)
+    assert out["strongest membership"].covers(0.5)
+    assert out["strongest membership"].detail["members_are"] == "given"
+
+
+def test_nobody_is_called_a_member_without_evidence(untouched, pack):
+    out = run(Membership(), untouched, pack)
+    assert "does not say" in out["strongest membership"].reason
+    remember(pack, exhibit(patients=20, films=1).real[:, ::-1].copy())
+    assert "too few" in run(Membership(), untouched, pack)["strongest membership"].reason
+    without = simple_pack(pack.path, generator=False)
+    assert "no generator" in run(Membership(), untouched, without)["strongest membership"].reason
+    with pytest.raises(ValueError, match="members has"):
+        run(Membership(np.ones(3, bool)), untouched, pack)
+
+
+def test_planted_copies_of_training_films_are_found_and_others_are_not(untouched, others, pack):
+    train, scored = untouched.rows("train"), untouched.rows("val", "test")
+    remember(pack, untouched.real[train])
+    planted = others.released.copy()
+    planted[scored] = untouched.real[train[: len(scored)]]
+    out = run(Membership(), untouched.but(released=planted), pack)
+    assert out["copies of training films"].value == 1
+    assert out["exact copies of training films"].value == pytest.approx(len(scored) / len(untouched))
+    clean = run(Membership(), others, pack)
+    assert clean["copies of training films"].low <= 0.05
+    assert clean["exact copies of training films"].value == 0
+
+
+def test_losses_that_are_nan_are_refused(untouched, tmp_path):
+    knows = torch.full((1, 16, 4, 4), float("nan"))
+    members = np.isin(np.arange(len(untouched)), untouched.rows("train"))
+    with pytest.raises(ValueError, match="NaN"):
+        run(Membership(members), untouched, simple_pack(tmp_path, knows=knows))
+
+
+def test_the_likelihood_ratio_is_fitted_on_other_patients():
+    rng = np.random.default_rng(0)
+    patients = np.repeat([f"p{i}" for i in range(60)], 2)
+    inside = np.arange(120) < 60
+    losses = np.exp(rng.normal(0, 1, (120, 2)) - 2.0 * inside[:, None])
+    scores = likelihood_ratio(losses, inside, patients, rng)
+    assert scores[inside].mean() > scores[~inside].mean() + 2
+    noise = likelihood_ratio(np.exp(rng.normal(0, 1, (120, 2))), inside, patients, rng)
+    assert abs(noise[inside].mean() - noise[~inside].mean()) < 1
+
+
+@pytest.mark.parametrize("kind", [Attributes, Membership])
+def test_cached_figures_are_the_same_and_cost_nothing(kind, untouched, pack):
+    remember(pack, untouched.real[untouched.rows("train")])
+    cache = Counting()
+    first = figures(kind().run(untouched, pack, SMALL, np.random.default_rng(2), cache))
+    made = cache.missed
+    assert figures(kind().run(untouched, pack, SMALL, np.random.default_rng(2), cache)) == first
+    assert cache.missed == made > 0

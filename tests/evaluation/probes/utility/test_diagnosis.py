@@ -1,0 +1,180 @@
+"""Diagnosis on drawn films: an unchanged release keeps its utility, noise keeps none, and what is missing is said."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.evaluation.probes.utility import small
+from updp.core.cache import MemoryCache
+from updp.evaluation.probes.attacks.base import Budget
+from updp.evaluation.probes.utility.diagnosis import Diagnosis, countable, mean_auc
+from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
+
+QUICK = Budget.quick().but(draws=100, threads=1)
+LEARNED = "utility relative to real: train released, test real"
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory):
+    return small.pack(tmp_path_factory.mktemp("pack"))
+
+
+@pytest.fixture(scope="module")
+def cache():
+    return MemoryCache()
+
+
+def run(exhibit, pack, cache=None, seed=0):
+    found = Diagnosis().run(exhibit, pack, QUICK, np.random.default_rng(seed), cache)
+    assert len({m.name for m in found}) == len(found)
+    return {m.name: m for m in found}
+
+
+@pytest.fixture(scope="module")
+def unchanged(pack, cache):
+    return run(small.exhibit(), pack, cache)
+
+
+def test_a_release_of_the_real_films_has_a_ratio_of_one(unchanged):
+    assert unchanged["diagnosis AUC: train real, test real"].low > 0.8
+    for name in (LEARNED, "utility relative to real: train real, test released", "diagnosis utility"):
+        assert unchanged[name].covers(1.0), str(unchanged[name])
+        assert unchanged[name].value == pytest.approx(1, abs=0.02)
+    assert unchanged["skill kept: train released, test real"].covers(1.0)
+
+
+def test_nothing_flips_on_unchanged_films(unchanged):
+    flips = unchanged["label-flip rate: judge trained on real"]
+    assert flips.value == 0
+    assert flips.chance > 0.2
+
+
+def test_learning_from_noise_is_chance_and_the_ratio_says_what_chance_is(pack, cache):
+    shown = small.exhibit()
+    found = run(shown.but(released=small.noise(shown)), pack, cache)
+    assert found["diagnosis AUC: train released, test real"].covers(0.5)
+    assert found["diagnosis AUC: train real, test released"].covers(0.5)
+    assert found["diagnosis AUC: train real and released, test real"].low > 0.7
+    utility = found["diagnosis utility"]
+    assert utility.high < 0.95
+    assert utility.chance == pytest.approx(0.5 / utility.detail["auc_of_real"])
+    assert utility.low == min(low for _, low, _ in utility.detail["lowest_of"].values())
+    assert found["skill kept: train released, test real"].value < 0.7
+    flips = found["label-flip rate: judge trained on real"]
+    assert flips.value > 0.2
+
+
+def test_films_of_other_patients_flip_labels(pack, cache):
+    shown = small.exhibit()
+    # The next patient has the first finding exactly where this one has not.
+    found = run(shown.but(released=np.roll(shown.real, 2, axis=0)), pack, cache)
+    assert found["label-flip rate: judge trained on real"].detail["each"]["Atelectasis"]["lost"] > 0.9
+    assert found["utility relative to real: train real, test released"].high < 1
+
+
+def test_a_judge_at_chance_on_real_films_gives_no_ratio(pack, cache):
+    shown = small.exhibit()
+    labels = shown.labels.copy()
+    labels[:, :2] = np.random.default_rng(3).integers(0, 2, (len(labels), 2))
+    found = run(shown.but(labels=labels), pack, cache)
+    assert not found["diagnosis utility"].measured
+    assert "chance" in found["diagnosis utility"].reason
+
+
+def test_each_finding_and_the_groups_are_there(unchanged):
+    each = unchanged["diagnosis AUC: train released, test real"].detail["each"]
+    assert set(each) == {"Atelectasis", "Cardiomegaly"}
+    assert each["Atelectasis"]["low"] <= each["Atelectasis"]["auc"] <= each["Atelectasis"]["high"]
+    change = unchanged["subgroup gap in AUC, sex F against M: change"]
+    assert change.value == pytest.approx(0, abs=1e-9)
+    assert change.covers(0)
+
+
+def test_a_group_that_does_not_vary_is_missing(pack, cache):
+    shown = small.exhibit()
+    found = run(shown.but(sexes=np.full(len(shown), "F"), ages=np.full(len(shown), np.nan, np.float32)), pack, cache)
+    assert not found["subgroup gap in AUC, sex F against M: train real"].measured
+    assert not found["subgroup gap in AUC, age under 40 against others: change"].measured
+    assert found["diagnosis utility"].measured
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda y: np.full_like(y, np.nan), "labelled"),
+        (lambda y: np.zeros_like(y), "no finding has"),
+        (lambda y: np.ones_like(y), "no finding has"),
+    ],
+)
+def test_films_without_labels_or_of_one_class_are_not_measured(pack, cache, change, reason):
+    shown = small.exhibit()
+    found = run(shown.but(labels=change(shown.labels)), pack, cache)
+    assert not any(m.measured for m in found.values())
+    assert reason in found["diagnosis utility"].reason
+
+
+def test_unlabelled_training_films_leave_only_the_pack_judge(pack, cache):
+    shown = small.exhibit()
+    labels = shown.labels.copy()
+    labels[shown.splits == "train"] = np.nan
+    found = run(shown.but(labels=labels), pack, cache)
+    assert not found[LEARNED].measured
+    assert "labelled" in found[LEARNED].reason
+    assert found["diagnosis AUC: pack judge, test real"].measured
+    assert not found["diagnosis utility"].measured
+
+
+def test_some_unknown_labels_are_left_out_and_no_more(pack, cache):
+    shown = small.exhibit()
+    labels = shown.labels.copy()
+    labels[::7] = np.nan
+    labels[3::11, 1] = np.nan
+    found = run(shown.but(labels=labels), pack, cache)
+    assert found["diagnosis utility"].covers(1.0)
+
+
+def test_too_few_patients_is_said(pack):
+    found = run(small.exhibit(patients=12), pack)
+    assert not found["diagnosis utility"].measured
+    assert "too few patients" in found["diagnosis utility"].reason
+    assert found["diagnosis utility"].detail["patients_needed"] == 10
+
+
+def test_the_same_seed_and_a_filled_cache_give_the_same_figures(pack, unchanged, cache):
+    again = run(small.exhibit(), pack, cache)
+    without = run(small.exhibit(), pack, None)
+    for name, first in unchanged.items():
+        for other in (again[name], without[name]):
+            assert (math.isnan(first.value) and math.isnan(other.value)) or first.to_json() == other.to_json()
+
+
+def test_mean_auc_of_weights_equals_mean_auc_of_repeated_rows():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (40, 3)).astype(np.float32)
+    labels[:5, 0] = np.nan
+    scores = rng.normal(size=(40, 3))
+    weights = rng.integers(0, 3, (2, 40))
+    repeated = [np.repeat(np.arange(40), w) for w in weights]
+    expected = [mean_auc(labels[r], scores[r]) for r in repeated]
+    assert mean_auc(labels, scores, weights) == pytest.approx(expected)
+
+
+def test_a_finding_of_one_patient_does_not_count():
+    labels = np.zeros((30, 2), np.float32)
+    labels[:10, 0] = 1
+    labels[:10, 1] = 1
+    patients = np.array([str(i) for i in range(30)])
+    assert countable(labels, patients).tolist() == [0, 1]
+    patients[:10] = "one"
+    assert countable(labels, patients).tolist() == []
+
+
+def test_a_judge_refuses_films_that_teach_nothing():
+    maps = np.zeros((6, 4, 2, 2), np.float16)
+    with pytest.raises(NothingToLearn, match="labelled"):
+        train_judge([maps], [np.full((6, 2), np.nan, np.float32)], JudgeConfig(2), 0)
+    with pytest.raises(NothingToLearn, match="same labels"):
+        train_judge([maps], [np.ones((6, 2), np.float32)], JudgeConfig(2), 0)
