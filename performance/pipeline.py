@@ -82,7 +82,7 @@ def bench_memory(work: Path) -> list[tuple[str, str, str]]:
 
 
 def pillow_one(paths: tuple[str, str]) -> None:
-    from updp.imaging.film import PNG_LEVEL, PNG_STRATEGY
+    from updp.imaging.encode import PNG_LEVEL, PNG_STRATEGY
 
     with Image.open(paths[0]) as film:  # the same PNG settings, so that only our own work counts
         small = film.convert("L").resize((256, 256), Image.Resampling.BICUBIC)

@@ -133,21 +133,23 @@ def drawn(path: Path, side: int, seed: int) -> Path:
 def measure_time(films: dict[str, list[Path]], size: int, rounds: int) -> None:
     from PIL import Image
 
-    from updp.imaging import film
+    from updp.imaging.encode import PNG_LEVEL, PNG_STRATEGY, encode_png
+    from updp.imaging.read import read_film
+    from updp.imaging.square import square
 
     def ours(path: Path) -> bytes:
-        pixels = film.read_film(path, max_pixels=100_000_000, min_side=16)
-        return film.encode_png(film.square(pixels, size, "pad"))
+        pixels = read_film(path, max_pixels=100_000_000, min_side=16)
+        return encode_png(square(pixels, size, "pad"))
 
     def pillow(path: Path, strategy: int = -1) -> bytes:
         out = io.BytesIO()
         with Image.open(path) as image:
             small = image.convert("L").resize((size, size))
-            small.save(out, "PNG", compress_level=film.PNG_LEVEL, compress_type=strategy)
+            small.save(out, "PNG", compress_level=PNG_LEVEL, compress_type=strategy)
         return out.getvalue()
 
     def pillow_as_ours(path: Path) -> bytes:
-        return pillow(path, film.PNG_STRATEGY)
+        return pillow(path, PNG_STRATEGY)
 
     makers: list[Callable[[Path], bytes]] = [ours, pillow, pillow_as_ours]
     print("\n| films | size | ours, ms | Pillow, ms | ours / Pillow | ours / Pillow with our PNG strategy | bytes |")

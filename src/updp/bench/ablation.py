@@ -19,7 +19,7 @@ import numpy as np
 from updp.core.measurement import Interval, bootstrap
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Study, split_of
-from updp.imaging import film
+from updp.imaging.square import square
 from updp.methods.updp.method import UPDP
 from updp.sources import open_source
 
@@ -83,7 +83,7 @@ def validation_studies(sources: Sequence[Path], limit: int) -> Iterator[Study]:
                         loaded = source.load(item)
                     except Refused:
                         continue
-                    yield loaded.but(pixels=film.square(loaded.pixels, 256, "pad"))
+                    yield loaded.but(pixels=square(loaded.pixels, 256, "pad"))
 
         yield from islice(held_out(), limit)
 

@@ -155,7 +155,7 @@ def _read(paths: list[Path], size: int) -> Tensor:
     import torch
     from PIL import Image
 
-    from updp.imaging import film
+    from updp.imaging.square import square
 
-    squares = [film.square(np.asarray(Image.open(path).convert("L")), size, "crop") for path in paths]
+    squares = [square(np.asarray(Image.open(path).convert("L")), size, "crop") for path in paths]
     return torch.from_numpy(np.stack(squares))[:, None]

@@ -111,9 +111,9 @@ def stacked(studies: list[Study], size: int) -> Tensor:
     import numpy as np
     import torch
 
-    from updp.imaging import film
+    from updp.imaging.square import square
 
-    squares = [film.square(study.pixels, size, "crop") for study in studies if study.pixels is not None]
+    squares = [square(study.pixels, size, "crop") for study in studies if study.pixels is not None]
     return torch.from_numpy(np.stack(squares))[:, None]
 
 

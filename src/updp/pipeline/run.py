@@ -28,7 +28,7 @@ from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
 from updp.core.storage import OutputError, explain, write_bytes
-from updp.imaging import film
+from updp.imaging.encode import encode_png
 from updp.pipeline import stations
 from updp.pipeline.engines import Crashed, get_engine
 from updp.pipeline.stations import Stopped
@@ -308,7 +308,7 @@ def _film(study: Study, job: Job, content: str, ref: str) -> Film:
         data, suffix = encode_dicom(study), "dcm"
     else:
         assert study.pixels is not None
-        data, suffix = film.encode_png(study.pixels), "png"
+        data, suffix = encode_png(study.pixels), "png"
     row = stations.manifest_row(study, release_shard(study.film_id, job.folders), suffix, job.policy)
     return Film(data, study.report, row, content, ref)
 

@@ -18,7 +18,7 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import CHEXPERT_LABELS, FINDINGS, Report, Study
-from updp.imaging import film
+from updp.imaging.square import square
 from updp.methods import make_method
 from updp.release.residual import residual_spans
 from updp.reports.lexicon import LayerMissing
@@ -142,7 +142,7 @@ class Screen:
             )
             study = study.but(header=header)
         painted = sum(box.painted for box in screened.boxes)
-        pixels = film.square(screened.pixels, self.policy.image.size, self.policy.image.fit)
+        pixels = square(screened.pixels, self.policy.image.size, self.policy.image.fit)
         notes = {**study.notes, "known": known, "boxes_painted": painted, "boxes": len(screened.boxes)}
         notes["text_checked"] = checked
         return study.but(pixels=pixels, notes=notes)

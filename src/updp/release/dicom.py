@@ -10,7 +10,7 @@ import io
 from typing import TYPE_CHECKING
 
 from updp.core.record import Study
-from updp.imaging import film
+from updp.imaging.grey import grey8
 
 if TYPE_CHECKING:
     from pydicom.dataset import Dataset
@@ -30,7 +30,7 @@ def encode_dicom(study: Study) -> bytes:
     from pydicom.uid import UID, ExplicitVRLittleEndian, SecondaryCaptureImageStorage
 
     assert study.pixels is not None
-    pixels = film.grey8(study.pixels)
+    pixels = grey8(study.pixels)
     data = Dataset()
     _empty_required(data)
     if study.header is not None:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Protocol
 from updp.core.policy import ImagePolicy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import FINDINGS, Report, Sex, Split, Study, View
-from updp.imaging import film
+from updp.imaging.read import is_dicom, read_with_window
 from updp.sources import sections
 
 #: Suffixes under which a film may lie that a table names by its stem.
@@ -122,7 +122,7 @@ class Layout(ABC):
         if study.report is not None or study.report_path is None:
             return study
         try:
-            structured = film.is_dicom(study.report_path)
+            structured = is_dicom(study.report_path)
         except Refused:
             raise Refused(Reason.REPORT_UNREADABLE) from None
         if structured:
@@ -134,11 +134,11 @@ class Layout(ABC):
     def load_pixels(self, study: Study) -> Study:
         if study.path is None:
             raise Refused(Reason.IMAGE_MISSING)
-        if film.is_dicom(study.path):
+        if is_dicom(study.path):
             from updp.sources import dicom
 
             return dicom.load_film(study, max_pixels=self.max_pixels, min_side=self.min_side)
-        pixels, window = film.read(study.path, max_pixels=self.max_pixels, min_side=self.min_side)
+        pixels, window = read_with_window(study.path, max_pixels=self.max_pixels, min_side=self.min_side)
         return study.but(pixels=pixels).noted(window=window)
 
     def found(self, name: str | Path) -> Path:

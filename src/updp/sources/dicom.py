@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study, View
-from updp.imaging import film
+from updp.imaging.dicom import quiet, read_dicom, windowed
+from updp.imaging.read import is_dicom
 from updp.sources import sections
 from updp.sources.base import (
     Layout,
@@ -98,7 +99,7 @@ class Dicom(Layout):
             if looked == _LOOK:
                 return False
             try:
-                if film.is_dicom(path):
+                if is_dicom(path):
                     return True
             except Refused:
                 continue
@@ -175,7 +176,7 @@ class Dicom(Layout):
     def _is_dicom(self, path: Path) -> bool:
         """Whether a file is to be read as DICOM; refuses what is called DICOM but is not."""
         try:
-            if film.is_dicom(find(self.root, path.relative_to(self.root))):
+            if is_dicom(find(self.root, path.relative_to(self.root))):
                 return True
         except Refused:
             if path.suffix.lower() in (*_NAMED_DICOM, "") or path.is_symlink():
@@ -199,9 +200,9 @@ class Dicom(Layout):
             inside = str(path.relative_to(self.root))
             try:
                 real = find(self.root, inside)
-                if not film.is_dicom(real):
+                if not is_dicom(real):
                     continue
-                with film.quiet():
+                with quiet():
                     kind = pydicom.filereader.read_file_meta_info(real).get("MediaStorageSOPClassUID")
                 if kind not in REPORTS:
                     continue
@@ -253,7 +254,7 @@ class Dicom(Layout):
         studies: set[str] = set()
         for path in files_below(folder):
             try:
-                if path.suffix.lower() == ".txt" or not film.is_dicom(path):
+                if path.suffix.lower() == ".txt" or not is_dicom(path):
                     continue
                 studies.add(_id(read_tags(path), "StudyInstanceUID"))
             except Refused:
@@ -302,7 +303,7 @@ def read_tags(path: Path) -> Any:
     import pydicom
 
     try:
-        with film.quiet():
+        with quiet():
             header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=list(_TAGS))
             if header.file_meta.get("MediaStorageSOPClassUID") == _DICOMDIR:
                 raise Refused(Reason.DICOM_DIRECTORY)
@@ -316,7 +317,7 @@ def read_tags(path: Path) -> Any:
 
 def _id(header: Any, name: str) -> str:
     try:
-        with film.quiet():
+        with quiet():
             return str(header.get(name) or "").strip().strip("\0")
     except Exception:
         raise Refused(Reason.DICOM_UNREADABLE) from None
@@ -333,9 +334,9 @@ def view_in(header: Any) -> View | None:
 
 def load_film(study: Study, *, max_pixels: int, min_side: int) -> Study:
     """The study with pixels, header, and what the header says about the patient where the source did not."""
-    dataset = film.read_dicom(study.path or Path(), max_pixels=max_pixels)
-    pixels, window = film.windowed(dataset, max_pixels=max_pixels, min_side=min_side)
-    with film.quiet():
+    dataset = read_dicom(study.path or Path(), max_pixels=max_pixels)
+    pixels, window = windowed(dataset, max_pixels=max_pixels, min_side=min_side)
+    with quiet():
         del dataset.PixelData
     return study.but(
         pixels=pixels,
@@ -353,8 +354,8 @@ def load_film(study: Study, *, max_pixels: int, min_side: int) -> Study:
 def read_structured_report(path: Path) -> Report:
     """The text of a DICOM SR (PS3.3 C.17.3), by section."""
     try:
-        with film.quiet():
-            dataset = film.read_dicom(path)
+        with quiet():
+            dataset = read_dicom(path)
             if dataset.get("SOPClassUID") not in REPORTS:
                 raise Refused(Reason.REPORT_UNREADABLE)
             pieces = [(name, checked_text(text)) for name, text in _content(dataset, "findings", 0)]

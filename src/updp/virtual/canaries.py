@@ -169,7 +169,7 @@ def _texts(data: bytes) -> Iterator[str]:
 def _dicom(data: bytes) -> Iterator[str]:
     import pydicom
 
-    from updp.imaging.film import quiet
+    from updp.imaging.dicom import quiet
 
     try:
         with quiet():

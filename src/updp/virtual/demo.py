@@ -184,7 +184,7 @@ def pairs(out: Path, outcome: Outcome, ledger: Ledger, policy: Policy, key: Key,
     """The released films that show most: burned-in text, a report, findings; of different patients."""
     from pydicom import dcmread
 
-    from updp.imaging import film
+    from updp.imaging.read import read_film
     from updp.release import manifest
     from updp.release.vault import open_vault
     from updp.screening.burned_in import TextScreen
@@ -214,7 +214,7 @@ def pairs(out: Path, outcome: Outcome, ledger: Ledger, policy: Policy, key: Key,
         known = identifiers(before.header)
         screened = screen.screen(before.pixels, known=known, burned_in_flag=before.header.get("BurnedInAnnotation"))
         path = outcome.folder / rows[release_id]["file_name"]
-        after = film.read_film(path, max_pixels=policy.image.max_pixels, min_side=1)
+        after = read_film(path, max_pixels=policy.image.max_pixels, min_side=1)
         header = dcmread(path, stop_before_pixels=True) if path.suffix == ".dcm" else None
         yield Pair(note, before, screened.pixels, after, header, texts.get(release_id))
 
@@ -264,9 +264,9 @@ def data_uri(pixels: Any, side: int = 480) -> str:
 
     from PIL import Image
 
-    from updp.imaging import film
+    from updp.imaging.grey import grey8
 
-    image = Image.fromarray(film.grey8(pixels))
+    image = Image.fromarray(grey8(pixels))
     if max(image.size) > side:
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
     elif max(image.size) < side:  # small released films are shown pixel by pixel, not smoothed

@@ -14,7 +14,8 @@ from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import FINDINGS, Study
 from updp.evaluation.cohort.load import NotComparable, _described, label_matrix, load_case
-from updp.imaging import film
+from updp.imaging.grey import grey8
+from updp.imaging.square import square
 
 
 def case(made, key, **changes):
@@ -29,7 +30,7 @@ def test_every_released_film_stands_beside_the_one_it_came_from(made, key):
     assert len(exhibit) == 40
     assert len(set(exhibit.patients.tolist())) == 20
     np.testing.assert_array_equal(exhibit.real, exhibit.released)  # the method is "keep"
-    drawn = {film.grey8(film.square(draw(n), 64, "pad")).tobytes() for n in range(40)}
+    drawn = {grey8(square(draw(n), 64, "pad")).tobytes() for n in range(40)}
     assert {f.tobytes() for f in exhibit.real} == drawn
     assert exhibit.ages.min() >= 30
     assert set(exhibit.sexes.tolist()) == {"F", "M"}
@@ -60,7 +61,7 @@ def test_films_are_decoded_once_and_read_from_disk(made, key, monkeypatch):
     def unreadable(*args, **kwargs):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(film, "read", unreadable)
+    monkeypatch.setattr("updp.sources.base.read_with_window", unreadable)
     second = case(made, key)
     np.testing.assert_array_equal(first.exhibit.real, second.exhibit.real)
 

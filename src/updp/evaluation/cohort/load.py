@@ -23,7 +23,10 @@ from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
 from updp.core.record import FINDINGS, Report, Study
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.imaging import film
+from updp.imaging.dicom import quiet
+from updp.imaging.grey import grey8
+from updp.imaging.read import is_dicom
+from updp.imaging.square import square, without_bars
 from updp.release import manifest
 from updp.release.signature import BadSignature, check_signature, check_sums, file_sum, public_key
 from updp.release.vault import BadVault, open_vault
@@ -204,7 +207,7 @@ def _exhibit(
 
     def real_films() -> Iterator[NDArray[np.uint8]]:
         for study in studies:
-            yield film.grey8(film.square(loaded(source, study), image.size, "crop" if padded else image.fit))
+            yield grey8(square(loaded(source, study), image.size, "crop" if padded else image.fit))
 
     def released_films() -> Iterator[NDArray[np.uint8]]:
         for study, origin in zip(counterparts, studies, strict=True):
@@ -213,8 +216,8 @@ def _exhibit(
                 continue
             pixels = loaded(copy, study)
             if padded:
-                pixels = film.without_bars(pixels, loaded(source, origin).shape)
-            yield film.grey8(film.square(pixels, image.size, "crop" if padded else image.fit))
+                pixels = without_bars(pixels, loaded(source, origin).shape)
+            yield grey8(square(pixels, image.size, "crop" if padded else image.fit))
 
     texts = [_text(source, study, sections) for study in studies]
     described = [_described(study) for study in studies]
@@ -259,14 +262,14 @@ def label_matrix(studies: list[Study], texts: list[str]) -> NDArray[np.float32]:
 
 def _described(study: Study) -> Study:
     """The study with what only its header says of the patient: sources of DICOM files read headers late."""
-    if study.path is None or (study.age is not None and study.sex is not None) or not film.is_dicom(study.path):
+    if study.path is None or (study.age is not None and study.sex is not None) or not is_dicom(study.path):
         return study
     import pydicom
 
     from updp.sources.base import age_of, sex_of
 
     try:
-        with film.quiet():
+        with quiet():
             header = pydicom.dcmread(study.path, stop_before_pixels=True, specific_tags=["PatientAge", "PatientSex"])
             told = {name: str(header.get(name) or "").strip() for name in ("PatientAge", "PatientSex")}
     except Exception:  # pydicom raises anything on damaged input, and quotes it

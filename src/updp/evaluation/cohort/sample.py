@@ -26,7 +26,8 @@ from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.load import decoded, label_matrix, private
-from updp.imaging import film
+from updp.imaging.grey import grey8
+from updp.imaging.square import square
 from updp.methods import make_method, method_info
 from updp.methods.base import resolve_strength
 from updp.pipeline import stations
@@ -109,7 +110,7 @@ def take_sample(
             text = None
         passed = stations.passage(study, line)
         if isinstance(passed, Study) and passed.pixels is not None:
-            pixels.append(film.grey8(passed.pixels))
+            pixels.append(grey8(passed.pixels))
             kept.append((passed.but(pixels=None, header=None), text.text(policy.report.sections) if text else ""))
     if not kept:
         raise NoSample("none of the sampled films can be read")
@@ -239,7 +240,7 @@ def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], 
         streams = [PUBLIC_KEY.rng("film", study.film_id, str(seed)) for study in batch]
         for i, done in zip(rows, method.deidentify(batch, setting.strength, streams), strict=True):
             if done.pixels is not None and done.refused is None:
-                out[i] = film.grey8(film.square(done.pixels, out.shape[1], "stretch"))
+                out[i] = grey8(square(done.pixels, out.shape[1], "stretch"))
                 kept[i] = True
         if say:
             say(rows.stop, len(sample))

@@ -450,10 +450,10 @@ def vlm_context(vlm: Any) -> int:
 
 
 def _square(study: Study, size: int) -> NDArray[np.float32]:
-    from updp.imaging import film
+    from updp.imaging.square import square
 
     assert study.pixels is not None
-    return film.square(study.pixels, size, "crop")
+    return square(study.pixels, size, "crop")
 
 
 def _coarse(film: Tensor) -> NDArray[np.float32]:

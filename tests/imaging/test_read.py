@@ -22,13 +22,16 @@ from pydicom.uid import (
 
 from tests.sources.exports import CANARY, canary_free, dicom, draw, write_dicom, write_film  # noqa: F401
 from updp.core.reasons import Reason, Refused
-from updp.imaging import film
+from updp.imaging.dicom import codestream_size
+from updp.imaging.encode import encode_png
+from updp.imaging.read import read_film, read_with_window
+from updp.imaging.square import square, without_bars
 
 LIMITS = {"max_pixels": 1_000_000, "min_side": 64}
 
 
 def read(path: Path) -> np.ndarray:
-    pixels = film.read_film(path, **LIMITS)
+    pixels = read_film(path, **LIMITS)
     assert pixels.dtype == np.float32
     assert pixels.ndim == 2
     assert 0 <= pixels.min() < pixels.max() <= 1
@@ -37,7 +40,7 @@ def read(path: Path) -> np.ndarray:
 
 def reason(path: Path, **limits: int) -> Reason:
     with pytest.raises(Refused) as refused:
-        film.read_film(path, **{**LIMITS, **limits})
+        read_film(path, **{**LIMITS, **limits})
     assert CANARY not in str(refused.value)
     return refused.value.reason
 
@@ -259,7 +262,7 @@ def test_signed_pixels_are_the_same_film(tmp_path):
 
 def test_the_window_of_the_file_is_used(tmp_path):
     path = write_dicom(tmp_path / "a.dcm", WindowCenter=2048, WindowWidth=1001)
-    pixels, window = film.read(path, **LIMITS)
+    pixels, window = read_with_window(path, **LIMITS)
     stored = draw().astype(np.float64) * 16
     assert window == "file"
     np.testing.assert_allclose(pixels, np.clip((stored - 2047.5) / 1000 + 0.5, 0, 1), atol=1e-5)
@@ -293,13 +296,13 @@ def test_a_voi_table_is_used(tmp_path, kind):
 
 @pytest.mark.parametrize("width", [0, -5, float("1e-9")])
 def test_a_senseless_window_gives_way_to_percentiles(tmp_path, width):
-    pixels, window = film.read(write_dicom(tmp_path / "a.dcm", WindowCenter=10, WindowWidth=width), **LIMITS)
+    pixels, window = read_with_window(write_dicom(tmp_path / "a.dcm", WindowCenter=10, WindowWidth=width), **LIMITS)
     assert window == "percentile"
     assert pixels.max() == 1
 
 
 def test_a_window_beside_the_data_gives_way_to_percentiles(tmp_path):
-    pixels, window = film.read(write_dicom(tmp_path / "a.dcm", WindowCenter=-9000, WindowWidth=10), **LIMITS)
+    pixels, window = read_with_window(write_dicom(tmp_path / "a.dcm", WindowCenter=-9000, WindowWidth=10), **LIMITS)
     assert window == "percentile"
     assert correlation(pixels, draw()) > 0.999
 
@@ -373,8 +376,8 @@ def test_the_size_of_a_codestream_is_read_from_its_header():
     for kind in ("JPEG", "JPEG2000"):
         out = io.BytesIO()
         Image.fromarray(draw()).save(out, kind)
-        assert film.codestream_size(out.getvalue()) == (80, 96)
-    assert film.codestream_size(b"anything") is None
+        assert codestream_size(out.getvalue()) == (80, 96)
+    assert codestream_size(b"anything") is None
 
 
 def test_a_deflated_bomb_is_refused_without_being_inflated(tmp_path):
@@ -394,7 +397,7 @@ def test_a_deflated_bomb_is_refused_without_being_inflated(tmp_path):
 def test_square_has_the_size_and_range_asked_for(dtype, fit, shape):
     pixels = draw(*shape)
     pixels = pixels if dtype == np.uint8 else pixels.astype(np.float32) / 255
-    out = film.square(pixels, 64, fit)
+    out = square(pixels, 64, fit)
     assert out.shape == (64, 64)
     assert out.dtype == np.float32
     assert out.min() >= 0
@@ -403,47 +406,45 @@ def test_square_has_the_size_and_range_asked_for(dtype, fit, shape):
 
 def test_uint8_and_float_films_become_the_same_square():
     pixels = draw(300, 200)
-    np.testing.assert_allclose(
-        film.square(pixels, 64), film.square(pixels.astype(np.float32) / 255, 64), atol=1.5 / 255
-    )
+    np.testing.assert_allclose(square(pixels, 64), square(pixels.astype(np.float32) / 255, 64), atol=1.5 / 255)
 
 
 def test_pad_keeps_the_whole_film_in_the_middle_and_crop_its_middle():
     wide = np.full((100, 200), 1.0, dtype=np.float32)
     wide[:, :50] = wide[:, 150:] = 0.5
-    padded = film.square(wide, 40, "pad")
+    padded = square(wide, 40, "pad")
     assert padded[:10].max() == padded[30:].max() == 0
     assert padded[11:29].min() > 0.45
-    np.testing.assert_allclose(film.square(wide, 40, "crop")[:, 1:-1], 1.0, atol=0.05)
+    np.testing.assert_allclose(square(wide, 40, "crop")[:, 1:-1], 1.0, atol=0.05)
 
 
 @pytest.mark.parametrize("shape", [(100, 160), (160, 100), (128, 128), (99, 160)])
 def test_bars_come_off_and_what_is_left_is_the_film(shape):
     pixels = draw(*shape).astype(np.float32) / 255
-    bare = film.without_bars(film.square(pixels, 64, "pad"), shape)
+    bare = without_bars(square(pixels, 64, "pad"), shape)
     assert bare.min() > 0
     assert min(bare.shape) / max(bare.shape) == pytest.approx(min(shape) / max(shape), abs=0.02)
-    np.testing.assert_allclose(film.square(bare, 64, "crop"), film.square(pixels, 64, "crop"), atol=0.2)
+    np.testing.assert_allclose(square(bare, 64, "crop"), square(pixels, 64, "crop"), atol=0.2)
 
 
 def test_a_film_drawn_over_its_bars_stays_whole():
     drawn = np.full((64, 64), 0.5, np.float32)
-    assert film.without_bars(drawn, (100, 160)).shape == (64, 64)
+    assert without_bars(drawn, (100, 160)).shape == (64, 64)
 
 
 def test_square_is_antialiased():
     stripes = np.zeros((512, 512), dtype=np.float32)
     stripes[:, ::2] = 1
-    assert np.ptp(film.square(stripes, 64)[8:-8, 8:-8]) < 0.05
+    assert np.ptp(square(stripes, 64)[8:-8, 8:-8]) < 0.05
 
 
 def test_an_unknown_fit_is_an_error():
     with pytest.raises(ValueError, match="pad, crop, stretch"):
-        film.square(draw(), 64, "zoom")  # type: ignore[arg-type]
+        square(draw(), 64, "zoom")  # type: ignore[arg-type]
 
 
 def test_png_carries_pixels_and_nothing_else():
-    data = film.encode_png(draw().astype(np.float32) / 255)
+    data = encode_png(draw().astype(np.float32) / 255)
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(data))), draw())
     kinds, at = [], 8
     while at < len(data):
@@ -451,12 +452,12 @@ def test_png_carries_pixels_and_nothing_else():
         kinds.append(data[at + 4 : at + 8])
         at += 12 + length
     assert set(kinds) == {b"IHDR", b"IDAT", b"IEND"}
-    assert data == film.encode_png(draw().astype(np.float32) / 255)
+    assert data == encode_png(draw().astype(np.float32) / 255)
 
 
 def test_png_clips_what_a_method_drew_outside_the_range():
     pixels = np.array([[-0.5, 0.5], [1.5, 1.0]], dtype=np.float32)
-    assert np.asarray(Image.open(io.BytesIO(film.encode_png(pixels)))).tolist() == [[0, 128], [255, 255]]
+    assert np.asarray(Image.open(io.BytesIO(encode_png(pixels)))).tolist() == [[0, 128], [255, 255]]
 
 
 @settings(max_examples=50, deadline=None)
@@ -465,4 +466,4 @@ def test_no_bytes_make_the_reader_fail_otherwise_than_by_refusing(tmp_path_facto
     path = tmp_path_factory.mktemp("fuzz") / "film"
     path.write_bytes(head + data)
     with pytest.raises(Refused):
-        film.read_film(path, **LIMITS)
+        read_film(path, **LIMITS)
