@@ -56,7 +56,7 @@ def one_identity(folder: Path) -> str:
     from updp.core.keys import Key
     from updp.release.assemble import finished
     from updp.virtual import demo
-    from updp.virtual.hospital import Ledger
+    from updp.virtual.ledger import Ledger
 
     ledger, policy, key = Ledger.load(folder / "ledger.json"), demo.demo_policy(), Key.load(folder / "key")
     outcome = finished(folder / "run")

@@ -15,7 +15,8 @@ from updp.core.record import Report, Study
 from updp.release.vault import open_vault
 from updp.sources import open_source
 from updp.virtual import demo
-from updp.virtual.hospital import Ledger, make_hospital
+from updp.virtual.hospital import make_hospital
+from updp.virtual.ledger import Ledger
 
 pytest.importorskip("rapidocr")
 KEY = Key(bytes(range(32)))

@@ -17,8 +17,11 @@ from updp.core.reasons import Reason, Refused
 from updp.core.record import FINDINGS, Study
 from updp.sources import Refusal, open_source
 from updp.virtual import drawing
-from updp.virtual import hospital as virtual
 from updp.virtual.canaries import sweep
+from updp.virtual.examination import burn_in
+from updp.virtual.films import films
+from updp.virtual.hospital import make_hospital
+from updp.virtual.ledger import Ledger
 
 PATIENTS = 4
 
@@ -27,14 +30,14 @@ PATIENTS = 4
 def _no_installed_pack():
     """Whether a model pack with films is installed must not change what these tests see."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual, "_packed", lambda: None)
+        patch.setattr("updp.virtual.films._packed", lambda: None)
         yield
 
 
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory):
     out = tmp_path_factory.mktemp("hospital")
-    return out, virtual.make_hospital(out, seed=5, patients=PATIENTS)
+    return out, make_hospital(out, seed=5, patients=PATIENTS)
 
 
 def headers(out):
@@ -46,9 +49,8 @@ def headers(out):
 def test_same_seed_gives_the_same_bytes_in_another_process(hospital, tmp_path):
     out, ledger = hospital
     code = (
-        "import sys; from pathlib import Path; from updp.virtual import hospital as virtual;"
-        "virtual._packed = lambda: None;"
-        f"virtual.make_hospital(Path(sys.argv[1]), seed=5, patients={PATIENTS}).save(Path(sys.argv[2]))"
+        "import sys; from pathlib import Path; from updp.virtual import films, hospital; films._packed = lambda: None;"
+        f"hospital.make_hospital(Path(sys.argv[1]), seed=5, patients={PATIENTS}).save(Path(sys.argv[2]))"
     )
     subprocess.run(
         [sys.executable, "-c", code, tmp_path / "again", tmp_path / "ledger.json"],
@@ -58,13 +60,13 @@ def test_same_seed_gives_the_same_bytes_in_another_process(hospital, tmp_path):
     names = [p.relative_to(out) for p in out.rglob("*") if p.is_file()]
     assert names
     assert filecmp.cmpfiles(out, tmp_path / "again", names, shallow=False)[0] == names
-    assert virtual.Ledger.load(tmp_path / "ledger.json") == ledger
+    assert Ledger.load(tmp_path / "ledger.json") == ledger
 
 
 def test_another_seed_gives_other_people(hospital, tmp_path):
     _, ledger = hospital
     pack = pack_of([{"patient": n, "study": 0, "view": "PA", "findings": []} for n in range(4)], tmp_path / "virtual")
-    other = virtual.make_hospital(tmp_path / "out", seed=6, patients=4, pack=pack)
+    other = make_hospital(tmp_path / "out", seed=6, patients=4, pack=pack)
     for kind in ("record number", "accession number", "UID"):
         assert {c.value for c in ledger.canaries if c.kind == kind}.isdisjoint(
             c.value for c in other.canaries if c.kind == kind
@@ -87,7 +89,7 @@ def test_identity_stands_in_headers_pixels_and_reports(hospital):
 
 def test_burned_in_words_change_the_pixels_where_they_stand():
     film = np.full((600, 500), 0.2, np.float32)
-    marked, words = virtual.burn_in(film, ["NAME, INVENTED", "MRN 12345678"], np.random.default_rng(0))
+    marked, words = burn_in(film, ["NAME, INVENTED", "MRN 12345678"], np.random.default_rng(0))
     assert words == ["NAME, INVENTED", "MRN 12345678"]
     assert 0.001 < np.mean(marked != film) < 0.1
     assert marked.max() > 0.9
@@ -183,14 +185,14 @@ def test_ledger_finds_name_known_findings_only(hospital):
 def test_no_two_films_share_an_identifier_but_the_faults(tmp_path):
     # Patient 1, visit 90 (a fault) must not be taken for patient 19, visit 0.
     pack = pack_of([{"patient": n, "study": 0, "view": "PA", "findings": []} for n in range(20)], tmp_path / "virtual")
-    ledger = virtual.make_hospital(tmp_path / "out", seed=1, patients=20, pack=pack)
+    ledger = make_hospital(tmp_path / "out", seed=1, patients=20, pack=pack)
     films = [note.film_id for note in ledger.films if note.fault is not Reason.ID_DUPLICATE]
     assert len(films) == len(set(films)) > 20
 
 
 def test_too_few_patients_are_refused(tmp_path):
     with pytest.raises(ValueError, match="at least four"):
-        virtual.make_hospital(tmp_path, seed=0, patients=3)
+        make_hospital(tmp_path, seed=0, patients=3)
 
 
 def pack_of(rows, folder):
@@ -206,7 +208,7 @@ def test_films_of_a_pack_are_used_first(tmp_path):
         {"patient": 0, "study": 0, "view": "PA", "findings": ["Effusion"], "sex": "M"},
         {"patient": 0, "study": 1, "view": "AP", "findings": []},
     ]
-    first, second = virtual.films(0, 2, pack=pack_of(rows, tmp_path / "virtual"))
+    first, second = films(0, 2, pack=pack_of(rows, tmp_path / "virtual"))
     assert first.sex == "M"
     assert [exam[0].origin for exam in first.examinations] == ["generated", "generated"]
     assert first.examinations[0][0].findings == (drawing.Finding("Effusion"),)
@@ -219,7 +221,7 @@ def test_films_of_a_pack_are_used_first(tmp_path):
 def test_hospital_of_pack_films_reports_what_the_pack_says(tmp_path):
     row = {"study": 0, "view": "PA", "findings": ["Pleural_Thickening", "Effusion"]}
     pack = pack_of([row | {"patient": n} for n in range(4)], tmp_path / "virtual")
-    ledger = virtual.make_hospital(tmp_path / "out", seed=1, patients=4, pack=pack)
+    ledger = make_hospital(tmp_path / "out", seed=1, patients=4, pack=pack)
     assert "generated" in ledger.origins()
     texts = " ".join(p.read_text("utf-8", "replace") for p in (tmp_path / "out").rglob("report.txt"))
     assert "leural thickening" in texts

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.record import Report, Study
-from updp.virtual.hospital import FilmNote, Ledger, make_hospital
+from updp.virtual.hospital import make_hospital
+from updp.virtual.ledger import FilmNote, Ledger
 
 if TYPE_CHECKING:
     import numpy as np
