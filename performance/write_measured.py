@@ -26,7 +26,10 @@ def main() -> None:
     entries = [] if arguments.fresh or not arguments.out.exists() else read_measured(arguments.out)
     for bench in arguments.bench:
         entries = merged(entries, from_bench(bench))
-    arguments.out.write_text(as_toml(entries, "python performance/write_measured.py METHODS.JSON"), encoding="utf-8")
+    arguments.out.write_text(
+        as_toml(entries, "python performance/write_measured.py METHODS.JSON", list(updp.methods.METHODS)),
+        encoding="utf-8",
+    )
     print("| method | strength | frozen attacker | strongest that adapts | findings of real | patients |")
     print("|---|---|---|---|---|---|")
     for one in read_measured(arguments.out):

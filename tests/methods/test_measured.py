@@ -39,7 +39,7 @@ def test_figures_of_a_bench_come_back_from_the_file(tmp_path):
     )
     entries = from_bench(path)
     kept = tmp_path / "measured.toml"
-    kept.write_text(as_toml(entries, "a command"))
+    kept.write_text(as_toml(entries, "a command", list(METHODS)))
     assert read_measured(kept) == entries
     (dcm,) = measured("dcm", kept)
     assert dcm.frozen == pytest.approx((0.61, 0.51, 0.61))

@@ -6,7 +6,6 @@ import re
 import pytest
 from markupsafe import Markup
 
-import updp
 from tests.canaries import assert_none_in_text, assert_none_under
 from updp.core.keys import Key
 from updp.core.measurement import FEWEST_PATIENTS
@@ -127,7 +126,7 @@ def test_the_key_of_the_invented_hospital_comes_from_the_seed(tmp_path, monkeypa
     def stop(*args, **kwargs):
         raise InterruptedError
 
-    monkeypatch.setattr(updp, "deidentify", stop)
+    monkeypatch.setattr("updp.pipeline.run.deidentify", stop)
     keys = []
     for out, seed in (("a", 0), ("b", 0), ("b", 1)):
         with pytest.raises(InterruptedError):

@@ -25,8 +25,8 @@ from updp.core.storage import write_bytes
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import Sample, Setting, exhibit_of, made_once, settings, take_sample
-from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, point_of, run_probes
-from updp.evaluation.report import points
+from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, run_probes
+from updp.evaluation.report import point_of, points
 
 Say = Callable[[str], None]
 #: What a table needs: attacks, and measures of utility.

@@ -289,21 +289,6 @@ def pack_digest(pack: Pack) -> str:
     return hashlib.sha256((pack.path / "pack.toml").read_bytes()).hexdigest()
 
 
-def point_of(
-    method: str, strength: float | None, measured: Iterable[Measurement], **more: Any
-) -> dict[str, Any] | None:
-    """A method at one strength as a point of the privacy-utility picture; None where either figure is missing."""
-    found = {m.name: m for m in measured if m.measured}
-    linkage, utility = found.get("strongest linkage"), found.get("diagnosis utility")
-    if linkage is None or utility is None:
-        return None
-
-    def figure(m: Measurement) -> dict[str, Any]:
-        return {"value": m.value, "low": m.low, "high": m.high, "n": m.n}
-
-    return {"method": method, "strength": strength, "linkage": figure(linkage), "utility": figure(utility), **more}
-
-
 def _written(
     case: Case,
     facts: dict[str, Any],

@@ -173,6 +173,21 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
     return [dict(p) for p in found]
 
 
+def point_of(
+    method: str, strength: float | None, measured: Iterable[Measurement], **more: Any
+) -> dict[str, Any] | None:
+    """A method at one strength as a point of the privacy-utility picture; None where either figure is missing."""
+    found = {m.name: m for m in measured if m.measured}
+    linkage, utility = found.get("strongest linkage"), found.get("diagnosis utility")
+    if linkage is None or utility is None:
+        return None
+
+    def figure(m: Measurement) -> dict[str, Any]:
+        return {"value": m.value, "low": m.low, "high": m.high, "n": m.n}
+
+    return {"method": method, "strength": strength, "linkage": figure(linkage), "utility": figure(utility), **more}
+
+
 def points(frontier: Iterable[Mapping[str, Any]], here: Mapping[str, Any] | None = None) -> list[charts.Point]:
     """Points of a frontier file as the picture takes them, this release last and largest."""
     out = []
@@ -186,8 +201,6 @@ def points(frontier: Iterable[Mapping[str, Any]], here: Mapping[str, Any] | None
 
 
 def _picture(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measurement]) -> Markup | None:
-    from updp.evaluation.evaluate import point_of
-
     here = point_of(policy.method.name, policy.method.strength, measured)
     shown = points(facts.get("frontier", ()), here)
     return charts.plane(shown, policy.gate.max_linkage, policy.gate.min_utility) if shown else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydicom.dataset import FileDataset
 from updp.imaging.grey import Window, check_size, checked, one_channel, stretched, unit_range
 
-_DICOMDIR = "1.2.840.10008.1.3.10"
+DICOMDIR = "1.2.840.10008.1.3.10"
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 # Header, private elements and overlays of an inflated data set beyond its pixels.
 _HEADER_ROOM = 64 * 2**20
@@ -49,7 +49,7 @@ def read_dicom(path: Path, *, max_pixels: int | None = None) -> FileDataset:
     try:
         with quiet():
             meta = pydicom.filereader.read_file_meta_info(path)
-            if meta.get("MediaStorageSOPClassUID") == _DICOMDIR:
+            if meta.get("MediaStorageSOPClassUID") == DICOMDIR:
                 raise Refused(Reason.DICOM_DIRECTORY)
             if meta.get("TransferSyntaxUID") == _DEFLATED and max_pixels is not None:
                 _check_inflated(path, meta, 8 * max_pixels + _HEADER_ROOM)

@@ -76,7 +76,7 @@ class KSame(OnPack):
     @cached_property
     def _embedded(self) -> Gallery:
         """Films of a folder: the caller's, else the invented people of the pack, one film each."""
-        from updp.models.pack import PackError
+        from updp.models.errors import PackError
 
         folder = self.pack.path / "virtual" if self.folder is None else Path(self.folder)
         seen: dict[str, Path] = {}

@@ -132,7 +132,7 @@ def check_weights(name: str, weights: str, pack: str) -> None:
 
 
 def _entry(name: str, bundle: Pack, pack: Pack) -> dict[str, Any]:
-    from updp.models.pack import PackError
+    from updp.models.errors import PackError
 
     entries: dict[str, dict[str, Any]] = bundle.info.get("methods", {})
     if name not in entries:
@@ -156,7 +156,8 @@ def load_weights(name: str, weights: str, pack: Pack, build: Any) -> Any:
     import torch
     from safetensors.torch import load_file
 
-    from updp.models.pack import PackError, load_pack
+    from updp.models.errors import PackError
+    from updp.models.pack import load_pack
 
     bundle = load_pack(weights)
     entry = _entry(name, bundle, pack)

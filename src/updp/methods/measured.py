@@ -139,11 +139,8 @@ def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
     return [*(one for one in old if one.method not in seen), *new]
 
 
-def as_toml(entries: Sequence[Measured], command: str) -> str:
-    """The text of ``measured.toml``."""
-    from updp.methods import METHODS
-
-    order = list(METHODS)
+def as_toml(entries: Sequence[Measured], command: str, order: Sequence[str]) -> str:
+    """The text of ``measured.toml``, with the methods in this order."""
     lines = ["# Written from the output of a bench; do not edit by hand.", f"# {command}", ""]
     for one in sorted(entries, key=lambda e: (order.index(e.name), e.method, e.strength or 0.0)):
         lines += ["[[measured]]", f"method = {json.dumps(one.method)}"]

@@ -5,6 +5,7 @@ Nothing here imports torch before a role is first used.
 
 from __future__ import annotations
 
-from updp.models.pack import ROLES, Pack, PackError, list_packs, load_pack
+from updp.models.errors import PackError
+from updp.models.pack import ROLES, Pack, list_packs, load_pack
 
 __all__ = ["ROLES", "Pack", "PackError", "list_packs", "load_pack"]

@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from updp.models.roles import AutoencoderRole, ClassifierRole, GeneratorRole, IdentityRole, VlmRole
+from updp.models.errors import PackError
 
 FORMAT = 1
 ROLES = ("autoencoder", "vlm", "generator", "identity", "classifier")
 _OUTSIDE = {"open_clip", "diffusers", "torchxrayvision"}
-
-
-class PackError(ValueError):
-    """A pack that cannot be used; the message says which file and what to do."""
 
 
 class Pack:

@@ -11,7 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from updp.sources.base import BadSource, Refusal, Source
+from updp.sources.base import Refusal, Source
+from updp.sources.files import BadSource
 
 if TYPE_CHECKING:
     from updp.sources.base import Layout

@@ -12,20 +12,9 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Split, Study
-from updp.sources.base import (
-    BadSource,
-    Layout,
-    Members,
-    Refusal,
-    Stems,
-    age_of,
-    checked_text,
-    labels_of,
-    raw_lines,
-    read_table,
-    sex_of,
-    view_of,
-)
+from updp.sources.base import Layout, Refusal
+from updp.sources.fields import age_of, labels_of, sex_of, view_of
+from updp.sources.files import BadSource, Members, Stems, checked_text, raw_lines, read_table
 
 # The names "OriginalImage[Width,Height]" have a comma of their own: only the columns before them line up with the rows.
 _HEADER = (

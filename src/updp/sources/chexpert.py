@@ -10,17 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Split, Study, View
-from updp.sources.base import (
-    BadSource,
-    Layout,
-    Refusal,
-    age_of,
-    checked_text,
-    labels_of,
-    read_table,
-    sex_of,
-    view_of,
-)
+from updp.sources.base import Layout, Refusal
+from updp.sources.fields import age_of, labels_of, sex_of, view_of
+from updp.sources.files import BadSource, checked_text, read_table
 
 #: The fourteen columns of labels, also those of MIMIC-CXR's chexpert table.
 LABELS = (

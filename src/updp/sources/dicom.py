@@ -16,55 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from updp.core.reasons import Reason, Refused
-from updp.core.record import Report, Study, View
-from updp.imaging.dicom import quiet, read_dicom, windowed
+from updp.core.record import Study
+from updp.imaging.dicom import quiet
 from updp.imaging.read import is_dicom
-from updp.sources import sections
-from updp.sources.base import (
-    Layout,
-    Members,
-    Refusal,
-    age_of,
-    checked_text,
-    date_of,
-    files_below,
-    find,
-    number_of,
-    sex_of,
-    view_of,
-)
+from updp.sources.base import Layout, Refusal
+from updp.sources.dicom_files import FILMS, REPORTS, read_tags, text_of, view_in
+from updp.sources.fields import date_of, number_of
+from updp.sources.files import Members, files_below, find
 
-#: CR, DX (for presentation, for processing) and secondary capture image storage, multi-frame kinds included.
-FILMS = {
-    "1.2.840.10008.5.1.4.1.1.1",
-    "1.2.840.10008.5.1.4.1.1.1.1",
-    "1.2.840.10008.5.1.4.1.1.1.1.1",
-    "1.2.840.10008.5.1.4.1.1.7",
-    "1.2.840.10008.5.1.4.1.1.7.1",
-    "1.2.840.10008.5.1.4.1.1.7.2",
-    "1.2.840.10008.5.1.4.1.1.7.3",
-    "1.2.840.10008.5.1.4.1.1.7.4",
-}
-#: Basic Text, Enhanced, Comprehensive, Comprehensive 3D and Extensible SR; not the dose reports.
-REPORTS = {f"1.2.840.10008.5.1.4.1.1.88.{kind}" for kind in (11, 22, 33, 34, 35)}
-_DICOMDIR = "1.2.840.10008.1.3.10"
-
-_TAGS = [
-    "SOPClassUID",
-    "SOPInstanceUID",
-    "StudyInstanceUID",
-    "PatientID",
-    "AccessionNumber",
-    "Modality",
-    "ViewPosition",
-    "SeriesDescription",
-    "ProtocolName",
-    "StudyDate",
-    "CompletionFlag",
-    "VerificationFlag",
-    "ContentDate",
-    "ContentTime",
-]
 _NAMED_DICOM = (".dcm", ".dicom", ".dic", ".ima")
 _NO_REPORT = re.compile(r"(?i)(readme|licen[cs]e|changelog|sha256sums|checksums?)\b")
 #: Files whose first bytes are looked at to tell a DICOM tree from other folders.
@@ -141,12 +100,12 @@ class Dicom(Layout):
         yield from self._orphans(claimed, used)
 
     def _study(self, header: Any, path: Path, inside: str) -> Study:
-        kind = _id(header, "SOPClassUID")
+        kind = text_of(header, "SOPClassUID")
         if kind not in FILMS:
             # Every object has a class (PS3.3 C.12.1); one without it is a file whose header did not survive.
             raise Refused(Reason.NOT_A_FILM if kind else Reason.DICOM_UNREADABLE)
-        film_id, study_id = _id(header, "SOPInstanceUID"), _id(header, "StudyInstanceUID")
-        patient_id = _id(header, "PatientID")
+        film_id, study_id = text_of(header, "SOPInstanceUID"), text_of(header, "StudyInstanceUID")
+        patient_id = text_of(header, "PatientID")
         if not (film_id and study_id and patient_id):
             raise Refused(Reason.ID_MISSING)
         return Study(
@@ -155,7 +114,7 @@ class Dicom(Layout):
             patient_id=patient_id,
             path=path,
             view=view_in(header),
-            date=date_of(_id(header, "StudyDate")),
+            date=date_of(text_of(header, "StudyDate")),
         )
 
     def _files(self) -> Iterator[Path | Refusal]:
@@ -212,12 +171,14 @@ class Dicom(Layout):
             rank = (
                 header.get("VerificationFlag") == "VERIFIED",
                 header.get("CompletionFlag") == "COMPLETE",
-                _id(header, "ContentDate"),
-                _id(header, "ContentTime"),
+                text_of(header, "ContentDate"),
+                text_of(header, "ContentTime"),
                 inside,
             )
-            filed = _Filed(rank, number_of(_id(header, "PatientID")), inside, _id(header, "SOPInstanceUID") or inside)
-            study = number_of(_id(header, "StudyInstanceUID"))
+            filed = _Filed(
+                rank, number_of(text_of(header, "PatientID")), inside, text_of(header, "SOPInstanceUID") or inside
+            )
+            study = number_of(text_of(header, "StudyInstanceUID"))
             if study not in out or out[study].rank < rank:
                 out[study] = filed
         return out
@@ -231,7 +192,7 @@ class Dicom(Layout):
         while folders[-1] != self.root and len(folders) < 4:
             folders.append(folders[-1].parent)
         places = [*folders, self.root, self.root / "reports"]
-        for key in (_id(header, "AccessionNumber"), _id(header, "StudyInstanceUID")):
+        for key in (text_of(header, "AccessionNumber"), text_of(header, "StudyInstanceUID")):
             if not key or key != os.path.basename(key) or key.startswith("."):
                 continue
             for folder in places:
@@ -256,7 +217,7 @@ class Dicom(Layout):
             try:
                 if path.suffix.lower() == ".txt" or not is_dicom(path):
                     continue
-                studies.add(_id(read_tags(path), "StudyInstanceUID"))
+                studies.add(text_of(read_tags(path), "StudyInstanceUID"))
             except Refused:
                 continue
             if len(studies) > 1:
@@ -293,101 +254,3 @@ def _candidates(root: Path, owned: set[Path]) -> Iterator[Path]:
             elif others < 3:
                 others += 1
                 yield Path(folder, name)
-
-
-# -- headers -----------------------------------------------------------------------------------------------------------
-
-
-def read_tags(path: Path) -> Any:
-    """The few header elements that iterating needs."""
-    import pydicom
-
-    try:
-        with quiet():
-            header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=list(_TAGS))
-            if header.file_meta.get("MediaStorageSOPClassUID") == _DICOMDIR:
-                raise Refused(Reason.DICOM_DIRECTORY)
-            header.decode()
-            return header
-    except Refused:
-        raise
-    except Exception:  # pydicom raises anything on damaged input, and quotes it
-        raise Refused(Reason.DICOM_UNREADABLE) from None
-
-
-def _id(header: Any, name: str) -> str:
-    try:
-        with quiet():
-            return str(header.get(name) or "").strip().strip("\0")
-    except Exception:
-        raise Refused(Reason.DICOM_UNREADABLE) from None
-
-
-def view_in(header: Any) -> View | None:
-    """The view from ViewPosition, else from a description that names exactly one."""
-    if view := view_of(_id(header, "ViewPosition")):
-        return view
-    words = set(re.findall(r"[A-Z]+", f"{_id(header, 'SeriesDescription')} {_id(header, 'ProtocolName')}".upper()))
-    named = {view_of(word) for word in words & {"PA", "AP", "LAT", "LATERAL"}}
-    return named.pop() if len(named) == 1 else None
-
-
-def load_film(study: Study, *, max_pixels: int, min_side: int) -> Study:
-    """The study with pixels, header, and what the header says about the patient where the source did not."""
-    dataset = read_dicom(study.path or Path(), max_pixels=max_pixels)
-    pixels, window = windowed(dataset, max_pixels=max_pixels, min_side=min_side)
-    with quiet():
-        del dataset.PixelData
-    return study.but(
-        pixels=pixels,
-        header=dataset,
-        view=study.view or view_in(dataset),
-        age=study.age if study.age is not None else age_of(_id(dataset, "PatientAge")),
-        sex=study.sex or sex_of(_id(dataset, "PatientSex")),
-        date=study.date or date_of(_id(dataset, "StudyDate")),
-    ).noted(window=window)
-
-
-# -- structured reports ------------------------------------------------------------------------------------------------
-
-
-def read_structured_report(path: Path) -> Report:
-    """The text of a DICOM SR (PS3.3 C.17.3), by section."""
-    try:
-        with quiet():
-            dataset = read_dicom(path)
-            if dataset.get("SOPClassUID") not in REPORTS:
-                raise Refused(Reason.REPORT_UNREADABLE)
-            pieces = [(name, checked_text(text)) for name, text in _content(dataset, "findings", 0)]
-    except Refused as refused:
-        encoding = refused.reason is Reason.REPORT_ENCODING
-        raise Refused(Reason.REPORT_ENCODING if encoding else Reason.REPORT_UNREADABLE) from None
-    except Exception:  # damaged trees, broken encodings
-        raise Refused(Reason.REPORT_UNREADABLE) from None
-    return Report(sections.gather(pieces))
-
-
-def _content(item: Any, section: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Texts, codes and measurements of a content tree with the section whose heading is nearest above them."""
-    if depth > 32:
-        raise Refused(Reason.REPORT_UNREADABLE)
-    for child in item.get("ContentSequence") or ():
-        kind = child.get("ValueType")
-        concept = (child.get("ConceptNameCodeSequence") or [None])[0]
-        value, meaning = (_id(concept, "CodeValue"), _id(concept, "CodeMeaning")) if concept else ("", "")
-        # Text under a heading we do not know stays out of the sections that are released by default.
-        named = sections.section_of_code(value, meaning)
-        inner = named or ("other" if kind == "CONTAINER" and concept else section)
-        if kind == "TEXT":
-            text = str(child.get("TextValue") or "")
-            # A Basic Text SR may hold a whole report, headings and all, in one item.
-            pieces = sections.split(text)
-            plain = len(pieces) == 1 and not pieces[0].heading
-            yield from [(inner, text)] if plain else [(piece.name, piece.body) for piece in pieces]
-        elif kind == "CODE" and (code := (child.get("ConceptCodeSequence") or [None])[0]):
-            yield inner, f"{meaning}: {_id(code, 'CodeMeaning')}" if meaning and not named else _id(code, "CodeMeaning")
-        elif kind == "NUM" and (measured := (child.get("MeasuredValueSequence") or [None])[0]):
-            unit = (measured.get("MeasurementUnitsCodeSequence") or [None])[0]
-            amount = f"{_id(measured, 'NumericValue')} {_id(unit, 'CodeValue') if unit else ''}".strip()
-            yield inner, f"{meaning}: {amount}" if meaning else amount
-        yield from _content(child, inner, depth + 1)

@@ -17,15 +17,9 @@ from typing import Any
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
 from updp.sources import mesh, sections
-from updp.sources.base import (
-    MAX_LINE,
-    BadSource,
-    Layout,
-    Refusal,
-    Rows,
-    checked_text,
-    split_of,
-)
+from updp.sources.base import Layout, Refusal
+from updp.sources.fields import split_of
+from updp.sources.files import MAX_LINE, BadSource, Rows, checked_text
 
 _CHUNK = 2**16
 _SECTIONS = ("indication", "findings", "impression")

@@ -15,22 +15,9 @@ from typing import Any
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
 from updp.sources import sections
-from updp.sources.base import (
-    BadSource,
-    Layout,
-    Refusal,
-    age_of,
-    checked_text,
-    date_of,
-    labels_of,
-    open_parquet,
-    open_table,
-    raw_lines,
-    read_table,
-    sex_of,
-    split_of,
-    view_of,
-)
+from updp.sources.base import Layout, Refusal
+from updp.sources.fields import age_of, date_of, labels_of, sex_of, split_of, view_of
+from updp.sources.files import BadSource, checked_text, open_parquet, open_table, raw_lines, read_table
 
 #: Our name of a column, and the names it may have in a manifest; the first that is filled counts.
 COLUMNS: Mapping[str, tuple[str, ...]] = {

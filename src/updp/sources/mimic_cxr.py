@@ -12,21 +12,10 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Split, Study
-from updp.sources.base import (
-    BadSource,
-    Layout,
-    Members,
-    Refusal,
-    Table,
-    checked_text,
-    date_of,
-    files_below,
-    labels_of,
-    read_table,
-    split_of,
-    view_of,
-)
+from updp.sources.base import Layout, Refusal
 from updp.sources.chexpert import LABELS
+from updp.sources.fields import date_of, labels_of, split_of, view_of
+from updp.sources.files import BadSource, Members, Table, checked_text, files_below, read_table
 
 _SPLITS: tuple[Split, ...] = ("train", "val", "test")
 _SUFFIXES = (".jpg", ".dcm", ".png")

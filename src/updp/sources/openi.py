@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
 from updp.sources import mesh, sections
-from updp.sources.base import BadSource, Layout, Members, Refusal, Stems, checked_text, read_report, read_table
+from updp.sources.base import Layout, Refusal
+from updp.sources.files import BadSource, Members, Stems, checked_text, read_report, read_table
 
 _FOLDER = "ecgen-radiology"
 

@@ -13,19 +13,9 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
-from updp.sources.base import (
-    BadSource,
-    Layout,
-    Refusal,
-    age_of,
-    checked_text,
-    date_of,
-    open_parquet,
-    raw_lines,
-    sex_of,
-    split_of,
-    view_of,
-)
+from updp.sources.base import Layout, Refusal
+from updp.sources.fields import age_of, date_of, sex_of, split_of, view_of
+from updp.sources.files import BadSource, checked_text, open_parquet, raw_lines
 
 _COLUMNS = (
     "release_id",

@@ -266,7 +266,7 @@ def _described(study: Study) -> Study:
         return study
     import pydicom
 
-    from updp.sources.base import age_of, sex_of
+    from updp.sources.fields import age_of, sex_of
 
     try:
         with quiet():

@@ -31,8 +31,8 @@ from updp.methods.learned import WEIGHTS, Trained
 from updp.methods.listing import DCM
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
+from updp.models.errors import PackError
 from updp.models.generator import Condition, Generator, join, noise_level, signal
-from updp.models.pack import PackError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,8 +22,9 @@ from torch.nn import functional
 from updp.methods.adversaries import judged, judged_rows
 from updp.methods.dcm.method import Compensator, compensate, sentences
 from updp.methods.privdiff.training import cached_identities, sheet
+from updp.models.errors import PackError
 from updp.models.generator import Generator
-from updp.models.pack import Pack, PackError
+from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc

@@ -24,8 +24,9 @@ from updp.core.record import FINDINGS
 from updp.methods.adversaries import judged, judged_rows
 from updp.methods.privdiff.method import BRANCHES, TOLD, Attributes, Denoiser, PrivDiffNet, age_group, guided
 from updp.methods.privdiff.sas import Suppression
+from updp.models.errors import PackError
 from updp.models.generator import Generator, noise_level, signal
-from updp.models.pack import Pack, PackError
+from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.generator import cached_latents

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from updp.models.pack import PackError
+from updp.models.errors import PackError
 
 #: (kind, role) to the module and class that fill it.
 ADAPTERS = {

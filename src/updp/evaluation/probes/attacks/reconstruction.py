@@ -173,7 +173,7 @@ class Reconstruction(Shelved):
         rng: np.random.Generator,
         cache: Cache | None = None,
     ) -> list[Measurement]:
-        from updp.evaluation.probes.attacks.verification import Contest, scored
+        from updp.evaluation.probes.attacks.contest import Contest, scored
 
         originals = within(exhibit, budget.films)
         exhibit = originals.paired

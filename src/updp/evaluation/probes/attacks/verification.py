@@ -7,14 +7,12 @@ strongest of all adversaries, on an interval widened for having picked it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved
-from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc, fold, measure, verification
+from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc
 from updp.evaluation.probes.attacks.adversary import (
     Linker,
     Untrainable,
@@ -24,7 +22,6 @@ from updp.evaluation.probes.attacks.adversary import (
     released_metric,
 )
 from updp.evaluation.probes.attacks.base import (
-    CONTENDERS,
     SCORED,
     Budget,
     Pairs,
@@ -35,7 +32,6 @@ from updp.evaluation.probes.attacks.base import (
     limited,
     named,
     own_pairs,
-    roc_points,
     too_few,
     within,
 )
@@ -44,67 +40,9 @@ from updp.evaluation.probes.attacks.features import Look
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
     from updp.models.pack import Pack
+from updp.evaluation.probes.attacks.contest import QUESTION, Contest, scored, simultaneous, strongest
 
-QUESTION = "linkage"
 _FIGURES = ("AUC", "max(AUC, 1−AUC)", "EER", "TPR at 0.01 FPR", "TPR at 0.001 FPR")
-#: Draws behind the widened interval, whose tails are a few in a thousand.
-_TAIL_DRAWS = 4000
-
-
-@dataclass(frozen=True)
-class Contest:
-    """One adversary on one kind of pairs."""
-
-    name: str  # ends the name of its measurements
-    attacker: str
-    pairs: Pairs
-    scores: NDArray[np.float64]
-    about: dict[str, Any]
-
-
-def simultaneous(contest: Contest, patients: NDArray[np.str_], seed: int) -> Measurement:
-    """max(AUC, 1−AUC) at the level at which all contenders' intervals hold at once."""
-    pairs = contest.pairs
-    level = 1 - 0.05 / len(CONTENDERS)
-    area = measure(
-        "verification AUC",
-        auc,
-        patients[pairs.left],
-        pairs.same,
-        contest.scores,
-        right=patients[pairs.right],
-        chance=0.5,
-        better="closer to chance",
-        seed=seed,
-        attacker=contest.attacker,
-        draws=_TAIL_DRAWS,
-        level=level,
-    )
-    return fold(area)
-
-
-def strongest(contests: list[tuple[str, Measurement]], left_out: dict[str, str]) -> Measurement:
-    """The largest of the contenders' figures; its interval holds for whichever of them is largest (Bonferroni)."""
-    measured = [(name, m) for name, m in contests if m.measured]
-    detail: dict[str, Any] = {
-        "question": QUESTION,
-        "correction": f"Bonferroni over {len(CONTENDERS)} contenders: each interval at level "
-        f"{1 - 0.05 / len(CONTENDERS):.4f}, the largest of the lower and of the upper bounds",
-        "not_in_the_running": left_out,
-    }
-    if not measured:
-        reasons = dict.fromkeys([*left_out.values(), *(str(m.reason) for _, m in contests)])
-        needs = [int(m.detail["patients_needed"]) for _, m in contests if "patients_needed" in m.detail]
-        detail |= {"patients_needed": max(needs)} if needs else {}
-        return Measurement.missing(
-            "strongest linkage", "; ".join(reasons) or "no adversary", chance=0.5, better="lower", detail=detail
-        )
-    winner, top = max(measured, key=lambda item: item[1].value)
-    detail["strongest"] = winner
-    detail["contenders"] = {name: [round(v, 4) for v in (m.value, m.low, m.high)] for name, m in measured}
-    low, high = max(m.low for _, m in measured), max(m.high for _, m in measured)
-    about = {**top.detail, **detail}
-    return replace(top, name="strongest linkage", low=low, high=high, better="lower", chance=0.5, detail=about)
 
 
 class Verification(Shelved):
@@ -270,27 +208,3 @@ def _linker(look: Look, view: str, kind: str) -> Linker:
     if view in ("A0", "A1", "A2", "A3"):
         return adversary(look, view, "own" if kind == "own" else "other")  # type: ignore[arg-type]
     raise ValueError(view)
-
-
-def scored(
-    contest: Contest, patients: NDArray[np.str_], draws: int, seed: int, curve: bool = True
-) -> list[Measurement]:
-    """The figures of one adversary on one kind of pairs, under their full names."""
-    pairs = contest.pairs
-    found = verification(
-        pairs.same,
-        contest.scores,
-        patients[pairs.left],
-        patients[pairs.right],
-        seed=seed,
-        attacker=contest.attacker,
-        draws=draws,
-        detail=contest.about,
-    )
-    out = []
-    for m in found:
-        extra: dict[str, Any] = {}
-        if curve and m.name == "verification AUC" and m.measured:
-            extra["roc"] = roc_points(pairs.same, contest.scores)
-        out.append(named(m, f"{m.name} {contest.name}", **extra))
-    return out
