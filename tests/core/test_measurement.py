@@ -9,33 +9,24 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from updp.core.measurement import (
-    Measurement,
-    TooFewPatients,
+from updp.core.measurement import Measurement, TooFewPatients, patients_needed
+from updp.evaluation.intervals import bootstrap, bootstrap_pairs, jackknife, measure
+from updp.evaluation.linkage import fold, identification, retrieval, seldom, verification
+from updp.evaluation.statistics import (
     accuracy,
     auc,
     averaged,
-    bootstrap,
-    bootstrap_pairs,
     chances,
     eer,
     fixed_order,
-    fold,
     folded_auc,
-    identification,
-    jackknife,
     mean,
     mean_average_precision_chance,
-    measure,
-    patients_needed,
     rank_k,
     rank_k_chance,
     rankings,
     ratio,
-    retrieval,
-    seldom,
     tpr_at_fpr,
-    verification,
 )
 
 

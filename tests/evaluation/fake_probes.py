@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from updp.core.measurement import Measurement, TooFewPatients, auc, fold, measure
+from updp.core.measurement import Measurement, TooFewPatients
 from updp.core.record import FINDINGS
+from updp.evaluation.intervals import measure
+from updp.evaluation.linkage import fold
+from updp.evaluation.statistics import auc
 
 
 @dataclass

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.core.measurement import Interval, bootstrap
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Study, split_of
+from updp.evaluation.intervals import Interval, bootstrap
 from updp.imaging.square import square
 from updp.methods.updp.method import UPDP
 from updp.sources import open_source

@@ -64,13 +64,3 @@ class Reversible(Method, Protocol):
 
     def invert(self, released: list[NDArray[np.float32]], key: bytes) -> list[NDArray[np.float32]]:
         """The original films, as far as the method keeps them."""
-
-
-def resolve_strength(info: MethodInfo, strength: float | None) -> float:
-    """The strength to use: the caller's, else the method's default; outside [0, 1] is an error."""
-    value = info.default_strength if strength is None else strength
-    if value is None:
-        return 0.0
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"strength of {info.name} must lie in [0, 1], not {value}")
-    return value

@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from updp.core.record import Study
-from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.pixelate import cell_means, replicate
+from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
     import numpy as np

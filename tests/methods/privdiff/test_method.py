@@ -7,16 +7,8 @@ import torch
 from tests.methods.tiny_weights import films, streams, studies
 from updp.core.reasons import Reason
 from updp.methods import UnknownMethod, make_method
-from updp.methods.privdiff.method import (
-    AGES,
-    BRANCHES,
-    Denoiser,
-    PrivDiffNet,
-    age_group,
-    attributes,
-    coefficients,
-    guided,
-)
+from updp.methods.privdiff.method import AGES, Denoiser, PrivDiffNet, age_group, attributes
+from updp.methods.privdiff.spg import BRANCHES, coefficients, guided
 from updp.models import PackError
 
 

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from tests.methods.tiny import tiny_vlm
 from updp.methods.updp import searches
+from updp.methods.updp.alignment import Frame, align, start
 from updp.methods.updp.blacklist import Vocabulary, VocabularyError, piece_of
-from updp.methods.updp.projection import Frame, Guard, Projection, Projector, align, start
+from updp.methods.updp.guard import Guard
+from updp.methods.updp.projection import Projection, Projector
 
 VLM = tiny_vlm()
 VOCABULARY = Vocabulary(VLM)

@@ -29,7 +29,7 @@ from updp.evaluation.cohort.load import decoded, label_matrix, private
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
 from updp.methods import make_method, method_info
-from updp.methods.base import resolve_strength
+from updp.methods.strength import resolve_strength
 from updp.pipeline import stations
 from updp.sources import open_source
 

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from updp.core.record import FINDINGS
 from updp.methods.adversaries import judged, judged_rows
-from updp.methods.privdiff.method import BRANCHES, TOLD, Attributes, Denoiser, PrivDiffNet, age_group, guided
+from updp.methods.privdiff.method import Attributes, Denoiser, PrivDiffNet, age_group
 from updp.methods.privdiff.sas import Suppression
+from updp.methods.privdiff.spg import BRANCHES, TOLD, guided
 from updp.models.errors import PackError
 from updp.models.generator import Generator, noise_level, signal
 from updp.models.pack import Pack

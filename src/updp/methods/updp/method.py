@@ -19,15 +19,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from updp.core.reasons import Reason
 from updp.core.record import Study
-from updp.methods.base import Deidentified, MethodInfo, resolve_strength
+from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from updp.methods.updp.alignment import Start
     from updp.methods.updp.blacklist import Vocabulary
-    from updp.methods.updp.projection import Guard, Projector, Start
+    from updp.methods.updp.guard import Guard
+    from updp.methods.updp.projection import Projector
     from updp.models.pack import Pack
 
 Mode = Literal["resolved", "literal", "ldp"]
@@ -129,7 +132,7 @@ class UPDP:
 
     @cached_property
     def guard(self) -> Guard:
-        from updp.methods.updp.projection import Guard
+        from updp.methods.updp.guard import Guard
         from updp.reports import Detector
 
         detector = Detector(extra_block=self.block, extra_allow=self.allow)
@@ -208,15 +211,16 @@ class UPDP:
         import numpy as np
         import torch
 
-        from updp.methods.updp import projection as prompts
+        from updp.methods.updp.alignment import start
+        from updp.methods.updp.projection import Projector
 
         vlm, vocabulary = self.pack.vlm, self.vocabulary
         if targets is None:
             with torch.no_grad():
                 targets = vlm.embed_images(films)
         rule = self._projection(strength)
-        projector = prompts.Projector(vlm.token_table.detach(), vocabulary, rule)
-        begun = prompts.start(
+        projector = Projector(vlm.token_table.detach(), vocabulary, rule)
+        begun = start(
             vlm,
             vocabulary,
             [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
@@ -266,8 +270,8 @@ class UPDP:
         import numpy as np
         import torch
 
-        from updp.methods.updp import projection as prompts
         from updp.methods.updp import searches
+        from updp.methods.updp.alignment import Prompts, align
 
         vlm, vocabulary = self.pack.vlm, self.vocabulary
         ids, mask = begun.ids, begun.mask
@@ -275,7 +279,7 @@ class UPDP:
         if self.search in ("report", "random"):
             steps = 0
         if self.search in ("align", "report", "random", "pez"):
-            return prompts.align(
+            return align(
                 vlm, vocabulary, ids, mask, targets, projector,
                 steps=steps, rate=self.rate, straight_through=self.straight_through, noise=draws,
                 fixed=None if self.free is None else begun.fixed,
@@ -291,7 +295,7 @@ class UPDP:
             )
         width = ids.shape[1]
         pad = torch.nn.functional.pad
-        return prompts.Prompts(
+        return Prompts(
             torch.cat([pad(p.ids, (0, width - p.ids.shape[1])) for p in singles]),
             torch.cat([pad(p.mask, (0, width - p.mask.shape[1])) for p in singles]),
             torch.cat([pad(p.rows, (0, 0, 0, width - p.rows.shape[1])) for p in singles]),

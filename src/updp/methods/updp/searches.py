@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.methods.updp.alignment import Frame, Prompts
 from updp.methods.updp.blacklist import Vocabulary
-from updp.methods.updp.projection import Frame, Prompts
 
 #: Prompts scored at a time: more fall out of a core's cache and take half as long again.
 _CHUNK = 64

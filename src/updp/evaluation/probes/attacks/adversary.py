@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import key_of
-from updp.core.measurement import FEWEST_PATIENTS, auc
+from updp.core.measurement import FEWEST_PATIENTS
 from updp.evaluation.probes.attacks.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.probes.attacks.features import Floats, Look, Side, pixels, unit
+from updp.evaluation.statistics import auc
 
 View = Literal["A0", "A1", "A2", "A3"]
 Protocol = Literal["other", "own"]  # another film of the patient, or the very film the released one was made from

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved, key_of
-from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc, identification, measure
+from updp.core.measurement import FEWEST_PATIENTS, Measurement
+from updp.evaluation.intervals import measure
+from updp.evaluation.linkage import identification
 from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, limited, too_few, within
 from updp.evaluation.probes.attacks.features import Look, Side
+from updp.evaluation.statistics import auc
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.measurement import Measurement, auc, fold, measure, verification
+from updp.core.measurement import Measurement
+from updp.evaluation.intervals import measure
+from updp.evaluation.linkage import fold, verification
 from updp.evaluation.probes.attacks.base import (
     CONTENDERS,
     Pairs,
     named,
     roc_points,
 )
+from updp.evaluation.statistics import auc
 
 if TYPE_CHECKING:
     pass

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, MemoryCache, Shelved, key_of
-from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc, fold, mean, measure, seldom, tpr_at_fpr
+from updp.core.measurement import FEWEST_PATIENTS, Measurement
+from updp.evaluation.intervals import measure
+from updp.evaluation.linkage import fold, seldom
 from updp.evaluation.probes.attacks.base import (
     SCORED,
     Budget,
@@ -28,6 +30,7 @@ from updp.evaluation.probes.attacks.base import (
     within,
 )
 from updp.evaluation.probes.attacks.features import Look, as_tensor, finite, weights_digest
+from updp.evaluation.statistics import auc, mean, tpr_at_fpr
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

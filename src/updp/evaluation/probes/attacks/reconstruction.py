@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved, key_of
-from updp.core.measurement import FEWEST_PATIENTS, Measurement, measure, ratio
+from updp.core.measurement import FEWEST_PATIENTS, Measurement
+from updp.evaluation.intervals import measure
 from updp.evaluation.probes.attacks.adversary import Linker
 from updp.evaluation.probes.attacks.base import (
     SCORED,
@@ -26,6 +27,7 @@ from updp.evaluation.probes.attacks.base import (
     within,
 )
 from updp.evaluation.probes.attacks.features import Floats, Look, as_tensor, finite, weights_digest
+from updp.evaluation.statistics import ratio
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

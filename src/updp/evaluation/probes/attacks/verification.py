@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from updp.core.cache import Cache, Layered, Shelved
-from updp.core.measurement import FEWEST_PATIENTS, Measurement, auc
+from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.probes.attacks.adversary import (
     Linker,
     Untrainable,
@@ -36,6 +36,7 @@ from updp.evaluation.probes.attacks.base import (
     within,
 )
 from updp.evaluation.probes.attacks.features import Look
+from updp.evaluation.statistics import auc
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from updp.core.measurement import Measurement, measure
+from updp.core.measurement import Measurement
+from updp.evaluation.intervals import measure
 
 COLUMNS = ("reader", "release_id", "condition", "answer")
 #: How a reader leaves an answer out.

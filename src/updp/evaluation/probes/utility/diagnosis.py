@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache
-from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, auc, measure, ratio
+from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
 from updp.core.record import FINDINGS
+from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import (
     QUESTION,
@@ -32,6 +33,7 @@ from updp.evaluation.probes.utility.base import (
     within,
 )
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
+from updp.evaluation.statistics import auc, ratio
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, key_of
-from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients, mean, measure
+from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients
+from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, limited, seed_of, within
 from updp.evaluation.probes.utility.image_metrics import (
@@ -25,6 +26,7 @@ from updp.evaluation.probes.utility.image_metrics import (
     image_text_score,
     precision_recall_density_coverage,
 )
+from updp.evaluation.statistics import mean
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

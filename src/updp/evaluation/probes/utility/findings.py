@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from updp.core.measurement import Floats, Measurement, averaged, measure, ratio
+from updp.core.measurement import Floats, Measurement
+from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility.text_metrics import Patients, checked
+from updp.evaluation.statistics import averaged, ratio
 from updp.reports.lexicon import whitelist
 
 # The third form is a missing space ("effusion.Heart size"), which would lend one sentence's negation to the next.

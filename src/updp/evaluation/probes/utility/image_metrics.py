@@ -18,18 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from updp.core.measurement import (
-    FEWEST_PATIENTS,
-    Better,
-    Floats,
-    Measurement,
-    TooFewPatients,
-    finite,
-    jackknife,
-    jackknife_each,
-    mean,
-    measure,
-)
+from updp.core.measurement import FEWEST_PATIENTS, Better, Floats, Measurement, TooFewPatients
+from updp.evaluation.intervals import jackknife, jackknife_each, measure
+from updp.evaluation.statistics import finite, mean
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache, key_of
-from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, averaged, mean, measure, ratio
+from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
+from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, limited, seed_of, within
 from updp.evaluation.probes.utility.findings import findings_counts, findings_f1
@@ -36,6 +37,7 @@ from updp.evaluation.probes.utility.text_metrics import (
     text_measures,
     tokens_13a,
 )
+from updp.evaluation.statistics import averaged, mean, ratio
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -26,8 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache, key_of
-from updp.core.measurement import Floats, Measurement, averaged, mean, measure
+from updp.core.measurement import Floats, Measurement
+from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement, require
+from updp.evaluation.statistics import averaged, mean
 
 Patients = Sequence[Hashable] | NDArray[Any]
 Style = Literal["iu_xray", "mimic_cxr"]
