@@ -88,7 +88,7 @@ def _cell(text: str) -> str:
 def command_line_page() -> str:
     import typer
 
-    from updp.cli import app
+    from updp.cli.app import app
 
     out = [
         _MADE,

@@ -139,7 +139,7 @@ def test_by_default_the_body_of_the_generator_stays_as_it_is(pack, corpus, tmp_p
 def test_the_command_line_says_which_methods_learn(tmp_path):
     from typer.testing import CliRunner
 
-    from updp.cli import app
+    from updp.cli.app import app
 
     result = CliRunner().invoke(app, ["train", "method", "blur", "--data", str(tmp_path), "--out", str(tmp_path / "o")])
     assert isinstance(result.exception, UnknownRecipe)

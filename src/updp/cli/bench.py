@@ -1,0 +1,80 @@
+"""`updp bench`: models and methods on real data, beside published figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+from updp.cli.app import bench_app
+from updp.cli.console import numbers
+
+
+@bench_app.command("pack")
+def bench_pack(
+    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
+    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    part: Annotated[list[str] | None, typer.Option(help="Measure these parts only.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Write sample sheets and histograms here.")] = None,
+) -> None:
+    """Measure a model pack on patients it was not trained on."""
+    from updp.training import bench_pack as measure
+    from updp.training.bench import QUICK
+
+    measure(pack, data, part or QUICK, cache=cache, pictures=pictures, say=typer.echo)
+
+
+@bench_app.command("ablation")
+def bench_ablation(
+    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("ablation"),
+    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    judge: Annotated[
+        str | None, typer.Option(help="A second vlm that marks the prompts too: a judge file or another pack.")
+    ] = None,
+    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
+) -> None:
+    """What each part of UPDP's prompt search is worth."""
+    from updp.bench.ablation import bench_ablation as measure
+
+    measure(data, out, pack=pack, judge=judge, films=films, say=typer.echo)
+
+
+@bench_app.command("methods")
+def bench_methods(
+    data: Annotated[Path, typer.Option(help="A source of real films.")],
+    methods: Annotated[
+        str, typer.Option(help="Methods, as keep,dp-pix,updp:search=report; with strengths of their own, blur@0.3/0.6.")
+    ] = "keep,dp-pix,updp",
+    strengths: Annotated[str | None, typer.Option(help="Strengths of each, as 0.2,0.5; default: its own.")] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
+    tables: Annotated[str, typer.Option(help="identity, privdiff, reports (needs a source with reports).")] = (
+        "identity,privdiff"
+    ),
+    out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
+    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Every method on the same real patients, beside the published figures."""
+    from updp.bench.methods import bench_methods as measure
+
+    measure(
+        data,
+        out.absolute(),
+        methods=methods.split(","),
+        strengths=numbers(strengths),
+        films=films,
+        tables=tables.split(","),
+        pack=pack,
+        quick=quick,
+        seed=seed,
+        layout=layout,
+        say=typer.echo,
+    )
+    typer.echo(f"tables: {out / 'methods.md'}")

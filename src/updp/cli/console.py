@@ -1,0 +1,117 @@
+"""What commands print: progress, tables, outcomes, checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from updp.release.assemble import Outcome
+    from updp.release.gate import Check
+
+
+def numbers(text: str | None) -> list[float] | None:
+    """Numbers between 0 and 1 from a list like 0,0.5,1."""
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of numbers like 0,0.5,1") from None
+    if not all(0 <= number <= 1 for number in numbers):
+        raise typer.BadParameter("strengths lie between 0 and 1")
+    return numbers
+
+
+def console_of() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def open_key(path: Path | None, console: Console | None) -> Any:
+    from updp.core.keys import Key, default_path
+
+    place = path or default_path()
+    key, made = Key.load_or_create(place)
+    if made and console:
+        console.print(f"A new secret key was made at {place} ({key.fingerprint}). Back it up; never share it.")
+    return key
+
+
+class Progress:
+    """A bar with rate and time left on a terminal; elsewhere a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.console = console
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.bar.add_task("films", total=None, rate="")
+        self.next_line = 0.0
+
+    def __enter__(self) -> Progress:
+        import time
+
+        self.clock = time.monotonic
+        self.start: float | None = None
+        self.first = 0
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = self.clock()
+        if self.start is None:  # what had landed before does not count towards the rate
+            self.start, self.first, self.next_line = now, done, now + 30
+        rate = (done - self.first) / (now - self.start) if now > self.start else 0.0
+        self.bar.update(self.task, completed=done, total=total, rate=f"{rate:.1f}/s" if rate else "")
+        if not self.console.is_terminal and (now >= self.next_line or done == total):
+            left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
+            self.console.print(f"films {done}/{total}, {rate:.1f}/s{left}")
+            self.next_line = now + 30
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(*heads, box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console_of().print(table)
+
+
+def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
+    for check in checks:
+        mark = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[yellow]?[/]"}[check.held]
+        console.print(f"{mark} {check.name}: {check.detail}", soft_wrap=True)
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    from updp.core.reasons import REPAIR, Reason
+
+    console.print(f"[bold]{outcome.released}[/] films released to {outcome.folder}", soft_wrap=True)
+    if outcome.skipped:
+        console.print(f"{outcome.skipped} lateral films passed over")
+    for code, count in outcome.quarantined.items():
+        console.print(f"[yellow]{count}[/] kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
+    if outcome.status == "not-measured":
+        console.print("[yellow]Not measured:[/] no attack was run and no usefulness tested; the release is marked so.")
+    elif outcome.status == "blocked":
+        console.print("[bold red]Blocked by the gate.[/] See evidence/report.html in that folder.")

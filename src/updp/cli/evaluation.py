@@ -1,0 +1,98 @@
+"""`updp evaluate` and `tune`: how private and how useful a release is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+from updp.cli.app import BLOCKED, KeyOption, app
+from updp.cli.console import console_of, numbers, print_checks
+
+
+@app.command()
+def evaluate(
+    release: Annotated[Path, typer.Argument(help="A release folder of this hospital, beside its vault.")],
+    source: Annotated[Path, typer.Option(help="The source it was made from.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write a copy for the hospital here, real films shown, and leave the release as it is."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look in minutes; says what it leaves out.")] = False,
+    pack: Annotated[str, typer.Option(help="Model pack of attackers and judges: a name or a folder.")] = "cxr256",
+    frontier: Annotated[
+        list[Path] | None, typer.Option(help="frontier.json of `updp tune` or `updp bench methods` to show beside it.")
+    ] = None,
+    key: KeyOption = None,
+    vault: Annotated[Path | None, typer.Option(help="The vault, if it is not beside the release.")] = None,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Where films and trained attackers are kept, for other releases too; default: beside it."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Attack a release, put it to use, judge it: evaluation.json and report.html."""
+    from updp.evaluation.evaluate import evaluate as run
+    from updp.evaluation.report import read_frontier
+
+    console = console_of()
+    result = run(
+        release,
+        source,
+        key=key,
+        out=out,
+        pack=pack,
+        quick=quick,
+        seed=seed,
+        cache=cache,
+        vault=vault,
+        layout=layout,
+        frontier=[point for path in frontier or () for point in read_frontier(path)],
+        progress=lambda name, done, total: console.print(f"{done + 1}/{total} {name}") if name else None,
+    )
+    print_checks(console, result.verdict.checks)
+    console.print(f"{len(result.measurements) - len(result.missing)} figures, {len(result.missing)} not measured")
+    console.print(f"[bold]{result.status}[/]; report: [bold]{result.report}[/]", soft_wrap=True)
+    if result.status == "blocked":
+        raise typer.Exit(BLOCKED)
+
+
+@app.command()
+def tune(
+    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
+    method: Annotated[str, typer.Option(help="De-identification method, with options as name:option=value.")] = "updp",
+    max_linkage: Annotated[
+        float | None, typer.Option(min=0.5, max=1.0, help="Bound of the strongest attacker; default: the policy's.")
+    ] = None,
+    min_utility: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Bound of usefulness; default: the policy's.")
+    ] = None,
+    strengths: Annotated[str | None, typer.Option(help="Strengths to try, as 0,0.5,1.")] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films to try them on.")] = 600,
+    out: Annotated[Path, typer.Option(help="Where frontier.json and the picture go.")] = Path("frontier"),
+    pack: Annotated[str, typer.Option(help="Model pack: a name or a folder.")] = "cxr256",
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """The frontier of a method on a source, and the strength to use."""
+    from updp.evaluation.tune import tune as run
+
+    found = run(
+        source,
+        out=out,
+        method=method,
+        strengths=numbers(strengths),
+        max_linkage=max_linkage,
+        min_utility=min_utility,
+        films=films,
+        pack=pack,
+        seed=seed,
+        layout=layout,
+        say=typer.echo,
+    )
+    typer.echo(found.advice)
+    typer.echo(f"frontier: {found.folder / 'frontier.json'}")

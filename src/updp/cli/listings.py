@@ -1,0 +1,58 @@
+"""`updp methods`, `sources`, `packs` and `policy`: what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+from updp.cli.app import app
+from updp.cli.console import print_table
+
+
+@app.command()
+def methods() -> None:
+    """The de-identification methods there are."""
+    from updp.methods import METHODS, method_info
+    from updp.methods.listing import described
+
+    for info in map(method_info, METHODS):
+        typer.echo(f"{typer.style(info.name, bold=True)}  {info.summary}")
+        for name, text in described(info):
+            typer.echo(f"    {name:<10}{text}")
+    typer.echo("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")
+
+
+@app.command()
+def sources() -> None:
+    """The source layouts there are."""
+    from updp.sources import LAYOUTS
+
+    print_table(("layout", "what the folder holds"), [(name, entry.description) for name, entry in LAYOUTS.items()])
+
+
+@app.command()
+def packs() -> None:
+    """The model packs there are."""
+    from updp.models import list_packs
+
+    rows = [(pack.name, ", ".join(pack.info["roles"]), str(pack.info.get("licence", ""))) for pack in list_packs()]
+    print_table(("pack", "roles", "licence"), rows)
+
+
+@app.command("policy")
+def show_policy(
+    schema: Annotated[bool, typer.Option("--schema", help="The JSON schema instead.")] = False,
+    check: Annotated[Path | None, typer.Option(help="Check a policy file.")] = None,
+) -> None:
+    """Print the default policy, its JSON schema, or check a policy file."""
+    from updp.core.policy import Policy, json_schema
+
+    if check:
+        Policy.load(check)
+        typer.echo(f"{check}: a valid policy")
+    else:
+        typer.echo(json_schema() if schema else Policy().to_toml(), nl=False)

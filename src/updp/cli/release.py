@@ -1,0 +1,80 @@
+"""`updp deidentify` and `verify`: making a release, and checking one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+from updp.cli.app import BLOCKED, QUARANTINED, KeyOption, app
+from updp.cli.console import Progress, console_of, open_key, print_checks, print_outcome
+
+
+@app.command()
+def deidentify(
+    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
+    out: Annotated[Path, typer.Argument(help="Where to put the release; run again to resume.")],
+    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
+    strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The method's privacy knob.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
+    pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,
+    key: KeyOption = None,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
+) -> None:
+    """Make a release of a hospital export. Running the same command again resumes."""
+    from updp.core.policy import Policy
+    from updp.pipeline.run import deidentify as run
+
+    console = console_of()
+    settings = Policy.load(policy) if policy else Policy()
+    options = {**settings.method.options, "pack": pack} if pack else None
+    given = {"name": method, "strength": strength, "options": options}
+    changes = {name: value for name, value in given.items() if value is not None}
+    settings = settings.model_copy(update={"method": settings.method.model_copy(update=changes)})
+    opened = open_key(key, console)
+    with Progress(console) as bar:
+        outcome = run(
+            source,
+            out,
+            policy=settings,
+            key=opened,
+            layout=layout,
+            engine=engine,
+            workers=workers,
+            seed=seed,
+            limit=limit,
+            progress=bar,
+        )
+    print_outcome(console, outcome)
+    if outcome.status == "blocked":
+        raise typer.Exit(BLOCKED)
+    if strict and outcome.quarantined:
+        raise typer.Exit(QUARANTINED)
+
+
+@app.command()
+def verify(
+    release: Annotated[Path, typer.Argument(help="A release folder.")],
+    trust: Annotated[str | None, typer.Option(help="The sending hospital's public key.")] = None,
+) -> None:
+    """Check a release as its receiver: signature, checksums, schema, residual PHI, gate."""
+    from updp.release.verify import verify as check
+
+    console = console_of()
+    result = check(release, trusted=trust)
+    print_checks(console, result.checks)
+    if not result.intact:
+        console.print("[bold red]Do not use this release.")
+        raise typer.Exit(BLOCKED)
+    if result.status != "passed":
+        console.print("Intact, but [bold]its privacy and usefulness were not measured[/]; treat it as identifiable.")
+    else:
+        console.print("[green]Intact and passed the gate.")

@@ -1,0 +1,44 @@
+"""`updp key` and `updp vault`: what stays inside the hospital."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+from updp.cli.app import KeyOption, key_app, vault_app
+from updp.cli.console import open_key
+
+
+@key_app.command("new")
+def key_new(path: Annotated[Path, typer.Argument(help="Where to put it.")]) -> None:
+    """Make a new secret key (0600); never overwrites one."""
+    from updp.core.keys import Key
+
+    made = Key.create(path)
+    typer.echo(f"key {made.fingerprint} made; keep it inside the hospital and back it up")
+
+
+@key_app.command("public")
+def key_public(key: KeyOption = None) -> None:
+    """Print the public key that receivers give to `updp verify --trust`."""
+    from updp.release.signature import public_key
+
+    typer.echo(public_key(open_key(key, None)))
+
+
+@vault_app.command("export")
+def vault_export(
+    out: Annotated[Path, typer.Argument(help="The output folder of a run.")],
+    to: Annotated[Path, typer.Option("--to", help="CSV file to write (0600).")],
+    key: KeyOption = None,
+) -> None:
+    """Write release id ↔ source study as CSV: for recall of a patient, audit, the hospital's own attacks."""
+    from updp.core.keys import Key, default_path
+    from updp.release.vault import export
+
+    count = export(out, Key.load(key or default_path()), to)
+    typer.echo(f"{count} links written; this file names patients, keep it inside the hospital")

