@@ -116,7 +116,7 @@ def test_where_weights_come_from_does_not_make_another_method():
     longer = Row(Setting.parse("updp:search=mma:steps=16:trials=128", 0.25), (), 1.0, 0, 10)
     assert module._of([row, longer], "updp:search=mma") == [longer]
     known = {entry["method"].partition(":")[0] for table in ("identity", "privdiff") for entry in published()[table]}
-    assert known <= METHODS.keys()
+    assert known <= set(METHODS)
 
 
 def test_a_figure_is_never_bare_and_a_missing_one_says_so():

@@ -13,15 +13,15 @@ def test_every_method_is_listed_under_its_own_name(name):
 
 
 def test_an_unknown_method_is_refused_with_the_ones_there_are():
-    with pytest.raises(UnknownMethod, match="no method 'blurr'; there are: keep, blur"):
+    with pytest.raises(UnknownMethod, match="no method 'blurr'; did you mean 'blur'\\? there are: keep, blur"):
         make_method("blurr")
 
 
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("updp", {"stps": 3}, "has no option 'stps'; there are: pack, mode"),
-        ("keep", {"sigma": 1}, "has no option 'sigma'; it has none"),
+        ("updp", {"stps": 3}, "no option 'stps'; did you mean 'steps'\\? there are: pack, mode"),
+        ("keep", {"sigma": 1}, "no option 'sigma'; there are: none"),
         ("updp", {"steps": "many"}, "option 'steps': input should be a valid integer"),
         ("updp", {"free": True}, "option 'free': input should be a valid integer"),
         ("updp", {"block": "smith"}, "option 'block': 'str' instances are not allowed"),

@@ -497,7 +497,7 @@ def test_wrong_use_is_told_plainly(tmp_path):
     with pytest.raises(BadSource, match="no known layout was recognised; known: release, iu_xray") as error:
         open_source(tmp_path)
     assert CANARY not in str(error.value)
-    with pytest.raises(BadSource, match="unknown layout; known: release"):
+    with pytest.raises(BadSource, match="no layout 'dicon'; did you mean 'dicom'\\? there are: release"):
         open_source(tmp_path, "dicon")
     with pytest.raises(BadSource, match="does not hold the layout chexpert"):
         open_source(tmp_path, "chexpert")
@@ -506,7 +506,7 @@ def test_wrong_use_is_told_plainly(tmp_path):
 
 
 def test_every_layout_has_a_line_that_describes_it():
-    for name, entry in LAYOUTS.items():
-        assert entry.load().layout == name
+    for name, entry in LAYOUTS.members():
+        assert entry.layout == name
         assert entry.description
         assert "\n" not in entry.description

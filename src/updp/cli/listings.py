@@ -16,13 +16,18 @@ from updp.cli.console import print_table
 @app.command()
 def methods() -> None:
     """The de-identification methods there are."""
-    from updp.methods import METHODS, method_info
+    from updp.methods import METHODS, UnknownMethod, method_info
     from updp.methods.listing import described
 
-    for info in map(method_info, METHODS):
+    for name in METHODS:
+        try:
+            info = method_info(name)
+        except UnknownMethod as error:  # a plug-in that cannot be imported
+            typer.echo(f"{typer.style(name, bold=True)}  {error}")
+            continue
         typer.echo(f"{typer.style(info.name, bold=True)}  {info.summary}")
-        for name, text in described(info):
-            typer.echo(f"    {name:<10}{text}")
+        for line, text in described(info):
+            typer.echo(f"    {line:<10}{text}")
     typer.echo("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")
 
 
@@ -31,7 +36,7 @@ def sources() -> None:
     """The source layouts there are."""
     from updp.sources import LAYOUTS
 
-    print_table(("layout", "what the folder holds"), [(name, entry.description) for name, entry in LAYOUTS.items()])
+    print_table(("layout", "what the folder holds"), [(name, kind.description) for name, kind in LAYOUTS.members()])
 
 
 @app.command()

@@ -30,7 +30,7 @@ from updp.core.record import Study
 from updp.core.storage import OutputError, explain, write_bytes
 from updp.imaging.encode import encode_png
 from updp.pipeline import stations
-from updp.pipeline.engines import Crashed, get_engine
+from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
 from updp.release.assemble import Outcome, assemble, finished
 from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
@@ -112,7 +112,7 @@ def deidentify(
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)
     stations.MakeFilm(policy, key, seed)  # a method that does not exist, or wrong options, ends the run here
-    run = get_engine(engine)
+    run = ENGINES[engine]
     workers = workers if workers is not None else os.cpu_count() or 1
 
     with _owned(target):

@@ -47,6 +47,7 @@ class Layout(ABC):
     """A source in one layout: a subclass says how to recognise it and how to read its rows."""
 
     layout: str
+    description: str  # what the folder holds, in one line
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ class ChestXray14(Layout):
     """NIH ChestX-ray14."""
 
     layout = "chestxray14"
+    description = "NIH ChestX-ray14: Data_Entry_2017*.csv, images*/"
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

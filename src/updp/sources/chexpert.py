@@ -38,6 +38,7 @@ class CheXpert(Layout):
     """CheXpert, small or full."""
 
     layout = "chexpert"
+    description = "CheXpert: train.csv, valid.csv, patientNNNNN/studyN/"
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

@@ -43,6 +43,7 @@ class Dicom(Layout):
     """A tree of DICOM files."""
 
     layout = "dicom"
+    description = "a tree of DICOM files, reports beside them as text or DICOM SR"
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

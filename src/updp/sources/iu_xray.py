@@ -29,6 +29,7 @@ class IUXray(Layout):
     """IU X-Ray in R2Gen's layout."""
 
     layout = "iu_xray"
+    description = "IU X-Ray as R2Gen has it: annotation.json, images/"
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

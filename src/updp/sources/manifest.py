@@ -47,6 +47,7 @@ class Manifest(Layout):
     """A table that names films."""
 
     layout = "manifest"
+    description = "a manifest.csv, .tsv, .jsonl or .parquet that names films"
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.table = _table(root)

@@ -26,6 +26,7 @@ class MimicCXR(Layout):
     """MIMIC-CXR, films as JPEG or DICOM."""
 
     layout = "mimic_cxr"
+    description = "MIMIC-CXR(-JPG): mimic-cxr-2*-metadata.csv, files/p1x/"
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

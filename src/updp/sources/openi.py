@@ -23,6 +23,7 @@ class OpenI(Layout):
     """Open-i's Indiana University chest films."""
 
     layout = "openi"
+    description = "Open-i (NLMCXR): ecgen-radiology/*.xml and PNG films"
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

@@ -27,8 +27,8 @@ from torch.nn import functional
 
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
+from updp.methods.dcm import INFO
 from updp.methods.learned import WEIGHTS, Trained
-from updp.methods.listing import DCM
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
 from updp.models.errors import PackError
@@ -91,7 +91,7 @@ class Compensator(nn.Module):
 
 
 class DCMDeID(Trained):
-    info: ClassVar[MethodInfo] = DCM
+    info: ClassVar[MethodInfo] = INFO
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from torch.nn import functional
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
-from updp.methods.listing import PRICHEXY
+from updp.methods.prichexy import INFO
 from updp.methods.unet import SmallUNet
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Deformer(nn.Module):
 class PriCheXyNet(Trained):
     """``strength`` scales mu up to ``max_mu``; at 1/3 it is the largest published mu, 0.01."""
 
-    info: ClassVar[MethodInfo] = PRICHEXY
+    info: ClassVar[MethodInfo] = INFO
 
     def __init__(
         self,

@@ -1,1 +1,16 @@
 """Privacy-Net: an encoded film for a classifier that was trained along."""
+
+from __future__ import annotations
+
+from updp.methods.base import MethodInfo
+
+INFO = MethodInfo(
+    name="privacy-net",
+    summary="an encoded picture, for a classifier that was trained along",
+    knob="weight of undecidedness about the patient against the findings, from 0 (the film) to its largest",
+    default_strength=0.5,
+    guarantee="none",
+    paper="Kim et al., Privacy-Net, IEEE TMI 2021",
+    domain="cxr",
+    needs=frozenset({"identity", "classifier"}),
+)

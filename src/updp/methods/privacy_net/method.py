@@ -21,7 +21,7 @@ from torch.nn import functional
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
-from updp.methods.listing import PRIVACY_NET
+from updp.methods.privacy_net import INFO
 from updp.methods.unet import SmallUNet
 from updp.models.classifier import Classifier
 
@@ -60,7 +60,7 @@ class EncoderAndTask(nn.Module):
 
 
 class PrivacyNet(Trained):
-    info: ClassVar[MethodInfo] = PRIVACY_NET
+    info: ClassVar[MethodInfo] = INFO
 
     def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS) -> None:
         super().__init__(pack, weights)

@@ -1,1 +1,16 @@
 """PrivDiff-Net: a film noised and denoised, steered towards its findings and off its patient."""
+
+from __future__ import annotations
+
+from updp.methods.base import MethodInfo
+
+INFO = MethodInfo(
+    name="privdiff",
+    summary="the film noised and denoised, told the findings and steered off the patient",
+    knob="how far towards noise, from the autoencoder alone (0) to pure noise (1)",
+    default_strength=1.0,
+    guarantee="none below strength 1; at 1 the film tells of its patient what the findings' labels tell, no more",
+    paper="Akhter et al., Hide Identity, Preserve Pathology, PMLR 317, 2026",
+    domain="cxr",
+    needs=frozenset({"autoencoder", "identity", "labels"}),
+)

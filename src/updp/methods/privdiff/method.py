@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
-from updp.methods.listing import PRIVDIFF
+from updp.methods.privdiff import INFO
 from updp.methods.privdiff.sas import Groups, Suppression, plain_attention
 from updp.models.generator import Attention, Condition, UNet, noise_level, signal
 
@@ -123,7 +123,7 @@ class Denoiser(nn.Module):
 class PrivDiffNet(Trained):
     """``sas`` and ``spg`` switch the two parts: both off is the paper's vanilla, and so on through its ablation."""
 
-    info: ClassVar[MethodInfo] = PRIVDIFF
+    info: ClassVar[MethodInfo] = INFO
     #: Guidance outside the middle of the way costs time and gains nothing.
     middle = (0.1, 0.95)
 

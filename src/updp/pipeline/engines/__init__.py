@@ -8,11 +8,9 @@ process died twice. Everything else (membership, resume, writing) is the flow's,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from typing import Any, Protocol
 
-#: name -> module holding ``run``.
-ENGINES = {"local": "updp.pipeline.engines.local"}
+from updp.core.registry import Registry
 
 
 class UnknownEngine(ValueError):
@@ -27,9 +25,5 @@ class Run(Protocol):
     def __call__(self, work: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Any]]: ...
 
 
-def get_engine(name: str) -> Run:
-    """The ``run`` function of an engine."""
-    if name not in ENGINES:
-        raise UnknownEngine(f"no engine {name!r}; there are: {', '.join(ENGINES)}")
-    run: Run = import_module(ENGINES[name]).run
-    return run
+#: The engines; other packages add theirs in the group ``updp.engines``.
+ENGINES: Registry[Run] = Registry("engine", "updp.engines", {"local": "updp.pipeline.engines.local:run"}, UnknownEngine)
