@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from updp.core.global_state import limited
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Study, split_of
 from updp.evaluation.intervals import Interval, bootstrap
@@ -164,7 +165,8 @@ class _Bench:
         method = UPDP(pack=self.pack, **({"temperature": 0.0} | options if "mode" not in options else options))
         method.__dict__["pack"] = self.loaded
         streams = [np.random.default_rng([self.seed, n]) for n in range(len(self.studies))]
-        written = method.write(self.studies, self.images, 0.0, streams)
+        with limited(1):  # as in a release
+            written = method.write(self.studies, self.images, 0.0, streams)
         scores = 100 * np.array(written.scores)
         marked = None
         if self.judge is not None and self.judged is not None:
@@ -221,14 +223,12 @@ def _signed(interval: Interval | None) -> str:
 
 def draw(rows: Sequence[Row], out: Path) -> None:
     """Length and iterations as curves."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process
 
     for table, label in (("length", "prompt length, tokens"), ("iterations", "optimisation steps")):
         part = [row for row in rows if row.table == table]
-        figure, axes = plt.subplots(figsize=(5, 3.4), layout="constrained")
+        figure = Figure(figsize=(5, 3.4), layout="constrained")
+        axes = figure.subplots()
         axes.errorbar([float(row.setting) for row in part], [row.score for row in part],
                       [row.interval for row in part], marker="o", capsize=3, label="optimised vlm")  # fmt: skip
         judged = [(float(row.setting), row.judge) for row in part if row.judge is not None]
@@ -239,4 +239,3 @@ def draw(rows: Sequence[Row], out: Path) -> None:
         axes.set_ylabel("image–text score × 100")
         axes.spines[["top", "right"]].set_visible(False)
         figure.savefig(out / f"ablation-{table}.png", dpi=150)
-        plt.close(figure)

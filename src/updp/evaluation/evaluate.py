@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from updp.core.global_state import quiet
 from updp.core.keys import Key, default_path
 from updp.core.measurement import Measurement, TooFewPatients
 from updp.core.storage import write_bytes
@@ -66,6 +67,7 @@ class Evaluation:
         return tuple(m for m in self.measurements if not m.measured)
 
 
+@quiet()
 def evaluate(
     release: str | Path,
     source: str | Path,
@@ -89,9 +91,6 @@ def evaluate(
     `updp bench methods` to show beside this release.
     """
     from updp.models import load_pack
-    from updp.pipeline.stations import hush
-
-    hush()  # libraries quote the data in warnings
     folder = Path(release).absolute()
     opened = key if isinstance(key, Key) else Key.load(Path(key) if key else default_path())
     target = None if out is None else _outside(Path(out).absolute(), folder)

@@ -6,15 +6,12 @@ Grey values beyond eight bits need a window. In order: the file's VOI LUT or win
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import struct
-import warnings
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from updp.core.global_state import quiet
 from updp.core.reasons import Reason, Refused
 
 if TYPE_CHECKING:
@@ -27,19 +24,6 @@ DICOMDIR = "1.2.840.10008.1.3.10"
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 # Header, private elements and overlays of an inflated data set beyond its pixels.
 _HEADER_ROOM = 64 * 2**20
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Silence of readers that quote the data: pydicom's warnings and log lines show the values they complain about."""
-    logger = logging.getLogger("pydicom")
-    before, logger.disabled = logger.disabled, True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.disabled = before
 
 
 def read_dicom(path: Path, *, max_pixels: int | None = None) -> FileDataset:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
+from updp.core.global_state import quiet
 from updp.core.reasons import Reason, Refused
 
 if TYPE_CHECKING:
@@ -18,13 +18,11 @@ from updp.imaging.grey import Window, check_size, one_channel, stretched, unit_r
 #: Formats handed to Pillow; the rest of its plugins (some start other programs) stay shut.
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000", "PPM")
 
-# At level DEBUG Pillow logs the text tags of a TIFF, where scanners write the patient's name.
-logging.getLogger("PIL").setLevel(logging.WARNING)
-
 
 def read_picture(file: BinaryIO, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
     try:
-        with _open(file) as image:
+        # At level DEBUG Pillow logs the text tags of a TIFF, where scanners write the patient's name.
+        with quiet(), _open(file) as image:
             check_size(image.height, image.width, max_pixels=max_pixels, min_side=min_side)
             if getattr(image, "n_frames", 1) > 1:
                 raise Refused(Reason.IMAGE_MULTIFRAME)

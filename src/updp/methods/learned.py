@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from updp.core.global_state import limited, seeded
 from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
@@ -37,12 +38,8 @@ class OnPack:
 
     @cached_property
     def pack(self) -> Pack:
-        import torch
-
         from updp.models import load_pack
 
-        # One thread a worker: results must not depend on how many cores shared a convolution.
-        torch.set_num_threads(1)
         return load_pack(self.pack_name)
 
     @property
@@ -67,7 +64,8 @@ class OnPack:
             part = taken[start : start + _BATCH]
             studies = [batch[i] for i in part]
             films = stacked(studies, self.size)
-            with torch.no_grad():
+            # One thread: results must not depend on how many cores shared a convolution.
+            with torch.no_grad(), limited(1):
                 made = self.make(studies, films, amount, [rng[i] for i in part])
             for i, film in zip(part, made.clamp(0, 1), strict=True):
                 out[i] = Deidentified(film[0].numpy().astype(np.float32), self.decided(amount))
@@ -152,6 +150,7 @@ def _entry(name: str, bundle: Pack, pack: Pack) -> dict[str, Any]:
     return entry
 
 
+@seeded()  # fresh layers draw from torch's global generator
 def load_weights(name: str, weights: str, pack: Pack, build: Any) -> Any:
     """The network of a method, every file checked, frozen and in evaluation mode."""
     import torch

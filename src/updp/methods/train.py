@@ -56,8 +56,7 @@ def train_method(
     """
     if name not in LEARNED:
         raise UnknownRecipe(f"{name!r} is no method that learns; there are: {', '.join(LEARNED)}")
-    import torch
-
+    from updp.core.global_state import seeded
     from updp.models.pack import load_pack
     from updp.training.corpus import prepare_corpus
     from updp.training.loop import read_checkpoint, run_stage
@@ -74,19 +73,19 @@ def train_method(
         raise UnknownRecipe(f"recipe of {name}: {error}") from None
     if corpus is None:
         corpus = prepare_corpus(read_films(data), run / "corpus", int(opened.info.get("size", 256)))
-    torch.manual_seed(config.seed)
-    stage = getattr(recipe, cls)(
-        corpus, config, opened, dict(model or {}), directory=run / "stages", people=people_of(data), say=say
-    )
-    averaged = run_stage(
-        stage,
-        config,
-        run / "stages",
-        build=stage.build,
-        accelerator=accelerator,
-        say=say,
-        stop_after=stop_after,
-    ).cpu()
+    with seeded(config.seed):
+        stage = getattr(recipe, cls)(
+            corpus, config, opened, dict(model or {}), directory=run / "stages", people=people_of(data), say=say
+        )
+        averaged = run_stage(
+            stage,
+            config,
+            run / "stages",
+            build=stage.build,
+            accelerator=accelerator,
+            say=say,
+            stop_after=stop_after,
+        ).cpu()
     state = read_checkpoint(run / "stages" / f"{name}.checkpoint")
     steps = int(state["step"]) if state else 0
     export_method(name, stage.trained(averaged), opened, out, stage.uses, corpus.record_of_splits(), steps)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from updp.models.roles import AutoencoderRole, ClassifierRole, GeneratorRole, IdentityRole, VlmRole
+from updp.core.global_state import seeded
 from updp.models.errors import PackError
 
 FORMAT = 1
@@ -69,7 +70,10 @@ class Pack:
         path = (self.path / entry["path"]).resolve()
         return adapters.load(entry["kind"], role, path, entry.get("config", {}))
 
+    # Fresh layers draw from torch's global generator before they are given their weights, hence ``seeded``.
+
     @cached_property
+    @seeded()
     def autoencoder(self) -> AutoencoderRole:
         if self._entry("autoencoder")["kind"] in _OUTSIDE:
             return self._outside("autoencoder")  # type: ignore[no-any-return]
@@ -78,6 +82,7 @@ class Pack:
         return self._weights("autoencoder", Autoencoder(**self._entry("autoencoder")["config"]))  # type: ignore[return-value]
 
     @cached_property
+    @seeded()
     def vlm(self) -> VlmRole:
         if self._entry("vlm")["kind"] in _OUTSIDE:
             return self._outside("vlm")  # type: ignore[no-any-return]
@@ -91,6 +96,7 @@ class Pack:
         return vlm
 
     @cached_property
+    @seeded()
     def generator(self) -> GeneratorRole:
         if self._entry("generator")["kind"] in _OUTSIDE:
             return self._outside("generator")  # type: ignore[no-any-return]
@@ -100,12 +106,14 @@ class Pack:
         return Generator(unet, self.autoencoder, self.vlm, self.info["size"])  # type: ignore[arg-type]
 
     @cached_property
+    @seeded()
     def identity(self) -> IdentityRole:
         from updp.models.identity import Identity
 
         return self._weights("identity", Identity(**self._entry("identity")["config"]))  # type: ignore[return-value]
 
     @cached_property
+    @seeded()
     def classifier(self) -> ClassifierRole:
         if self._entry("classifier")["kind"] in _OUTSIDE:
             return self._outside("classifier")  # type: ignore[no-any-return]

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.core import version
+from updp.core.global_state import quiet
 from updp.core.keys import Key, default_path
 from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
@@ -79,6 +81,7 @@ class Survey:
     conflicts: set[int] = field(default_factory=set)  # study ids filed under two patients
 
 
+@quiet()
 def deidentify(
     source: str | Path,
     out: str | Path,
@@ -122,9 +125,8 @@ def deidentify(
         if (done := finished(target)) is not None:
             _clean(target)
             return done
-        name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
         folders = -(-survey.films // policy.release.shard_size) or 1
-        job = Job(name, target, opened, policy, key, seed, folders)
+        job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders)
         count = 0
         for record in _land_all(job, survey, run, workers):
             count += len(record.films) + len(record.quarantine)
@@ -233,6 +235,7 @@ def _without_poison(job: Job, shard: Shard) -> tuple[Job, Shard]:
     return job, replace(shard, poisonous=frozenset(bad))
 
 
+@quiet()
 def _probe(task: tuple[Job, Study]) -> None:
     job, study = task
     line, make = _line(job)
@@ -247,7 +250,6 @@ _LINES: dict[str, tuple[list[tuple[str, stations.Station]], stations.MakeFilm]] 
 def _line(job: Job) -> tuple[list[tuple[str, stations.Station]], stations.MakeFilm]:
     """The stations of a run, made once a process: models and lexicons are not loaded again for every shard."""
     if job.run not in _LINES:
-        stations.hush()
         _LINES.clear()
         _LINES[job.run] = (
             stations.build(job.source, job.policy, job.key),
@@ -256,6 +258,7 @@ def _line(job: Job) -> tuple[list[tuple[str, stations.Station]], stations.MakeFi
     return _LINES[job.run]
 
 
+@quiet()
 def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
     """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
     job, shard = task

@@ -8,7 +8,6 @@ film is in memory at a time; ``image`` takes a batch of small squares. After ``r
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -82,14 +81,6 @@ def whereabouts(error: BaseException) -> str:
         trace = trace.tb_next
     place = f" at {trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}" if trace else ""
     return type(error).__name__ + place
-
-
-def hush() -> None:
-    """Silence libraries that quote values in warnings: a damaged PatientName would reach the console through them."""
-    warnings.simplefilter("ignore")
-    for name in ("pydicom", "PIL", "pylibjpeg", "openjpeg", "RapidOCR", "faker"):
-        logging.getLogger(name).disabled = True
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 class Read:

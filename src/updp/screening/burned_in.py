@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from updp.core.global_state import quiet
 from updp.core.policy import BurnedInPolicy
 from updp.core.reasons import Reason, Refused
 from updp.screening.painting import Rect, paint_out
@@ -274,11 +275,8 @@ class RapidReader:
     SHARE, LEAST, MOST = 0.625, 640, 1536
 
     def __init__(self) -> None:
-        import logging
-
         from rapidocr import RapidOCR
 
-        logging.getLogger("RapidOCR").disabled = True  # it says when a film has no text
         one = {f"EngineConfig.onnxruntime.{name}_op_num_threads": 1 for name in ("intra", "inter")}
         self._ocr = RapidOCR(
             params={
@@ -314,7 +312,8 @@ class RapidReader:
         how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
         small = np.asarray(cv2.resize(film, size, interpolation=how), dtype=np.float32)
         grey = _bytes(flatten(small) if flat else small)
-        found = self._ocr(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), use_det=True, use_cls=False, use_rec=False)
+        with quiet():  # it says when a film has no text
+            found = self._ocr(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), use_det=True, use_cls=False, use_rec=False)
         boxes = getattr(found, "boxes", None)
         if boxes is None:
             return []

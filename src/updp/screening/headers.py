@@ -9,9 +9,7 @@ patient has the same identity in header, film and report.
 
 from __future__ import annotations
 
-import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from pydicom.tag import BaseTag
 from pydicom.uid import PYDICOM_IMPLEMENTATION_UID, UID
 from pydicom.valuerep import TEXT_VR_DELIMS
 
+from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.core.policy import HeaderPolicy
 from updp.core.reasons import Reason, Refused
@@ -691,16 +690,9 @@ def options(policy: HeaderPolicy) -> tuple[str, ...]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep pydicom from quoting values: what it finds wrong with a name it would show on the console."""
-    logger = logging.getLogger("pydicom")
-    was = logger.disabled
-    logger.disabled = True
-    try:
-        with warnings.catch_warnings(), disable_value_validation():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.disabled = was
+    """Values as they are, right or wrong, and no word about them on the console."""
+    with quiet(), disable_value_validation():
+        yield
 
 
 def _surrogates(key: Key) -> Person:

@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from updp.core.global_state import quiet
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Study
-from updp.imaging.dicom import quiet
 from updp.imaging.read import is_dicom
 from updp.sources.base import Layout, Refusal
 from updp.sources.dicom_files import FILMS, REPORTS, read_tags, text_of, view_in

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from updp.core.global_state import quiet
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study, View
-from updp.imaging.dicom import DICOMDIR, quiet, read_dicom, windowed
+from updp.imaging.dicom import DICOMDIR, read_dicom, windowed
 from updp.sources import sections
 from updp.sources.fields import age_of, date_of, sex_of, view_of
 from updp.sources.files import checked_text

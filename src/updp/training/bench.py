@@ -212,12 +212,10 @@ def bench_copies(
 
 
 def _histograms(ours: dict[str, NDArray[np.float32]], real: dict[str, NDArray[np.float32]], picture: Path) -> None:
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
+    figure = Figure(figsize=(9, 3.2), layout="constrained")  # pyplot would choose a backend for the whole process
+    axes = figure.subplots(1, 2)
     for axis, space in zip(axes, ("identity", "pixel"), strict=True):
         both = np.concatenate([ours[space], real[space]])
         edges = np.linspace(both.min(), both.max(), 40)
@@ -228,7 +226,6 @@ def _histograms(ours: dict[str, NDArray[np.float32]], real: dict[str, NDArray[np
         axis.legend(frameon=False)
     picture.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(picture, dpi=110)
-    plt.close(figure)
 
 
 @torch.no_grad()

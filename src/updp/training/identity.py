@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from updp.core.global_state import seeded
 from updp.models.backbone import EfficientNetLite0
 from updp.models.identity import Identity
 from updp.training.augment import augment
@@ -146,8 +147,8 @@ def fit_linear(
     centre, spread = x.mean(0), x.std(0).clamp_min(1e-2)
     x = (x - centre) / spread
     components = min(components, *(n - 1 for n in x.shape))
-    torch.manual_seed(0)  # the randomised decomposition draws its test matrix from the global generator
-    _, scale, basis = torch.pca_lowrank(x, q=components, center=False, niter=3)
+    with seeded(0):  # the randomised decomposition draws its test matrix from the global generator
+        _, scale, basis = torch.pca_lowrank(x, q=components, center=False, niter=3)
     basis = basis / scale.clamp_min(1e-6) * len(x) ** 0.5
     y = x @ basis
     within = torch.zeros(components, components)

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from updp.core.global_state import seeded
+
 FORMAT = 1
 
 
@@ -114,6 +116,7 @@ def _average(averaged: nn.Module, module: nn.Module, decay: float) -> None:
                 value.copy_(source[name])
 
 
+@seeded()  # every step seeds torch's global generator anew
 def run_stage(
     stage: Stage,
     config: StageConfig,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from updp.core.global_state import seeded
 from updp.core.record import Study
 from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
@@ -225,9 +225,9 @@ def train_pack(
     """
     out, config = Path(out), config or PackConfig()
     run = Path(run) if run is not None else out.with_name(out.name + ".run")
-    torch.manual_seed(config.seed)
     corpus = (
         sources if isinstance(sources, Corpus) else prepare_corpus(read_films(sources), run / "corpus", config.size)
     )
-    modules = Recipe(corpus, run / "stages", config, accelerator, say).all()
+    with seeded(config.seed):
+        modules = Recipe(corpus, run / "stages", config, accelerator, say).all()
     return export_pack(modules, out, config, corpus.record_of_splits())

@@ -169,7 +169,7 @@ def _texts(data: bytes) -> Iterator[str]:
 def _dicom(data: bytes) -> Iterator[str]:
     import pydicom
 
-    from updp.imaging.dicom import quiet
+    from updp.core.global_state import quiet
 
     try:
         with quiet():

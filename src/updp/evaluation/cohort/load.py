@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
 from updp.core.record import FINDINGS, Report, Study
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.imaging.dicom import quiet
 from updp.imaging.grey import grey8
 from updp.imaging.read import is_dicom
 from updp.imaging.square import square, without_bars

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Refused
@@ -77,6 +78,7 @@ class Made:
         return int(np.count_nonzero(~self.kept))
 
 
+@quiet()
 def take_sample(
     source: Path,
     films: int,
@@ -88,7 +90,6 @@ def take_sample(
     cache: Path,
 ) -> Sample:
     """About ``films`` films of whole patients, shared between splits as ``splits`` says."""
-    stations.hush()  # libraries quote the data in warnings
     opened = open_source(
         source, layout, frontal_only=True, max_pixels=policy.image.max_pixels, min_side=policy.image.min_side
     )

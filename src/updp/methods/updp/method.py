@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from updp.core.global_state import limited
 from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
@@ -116,12 +117,8 @@ class UPDP:
 
     @cached_property
     def pack(self) -> Pack:
-        import torch
-
         from updp.models import load_pack
 
-        # One thread a worker: results must not depend on how many cores shared a convolution.
-        torch.set_num_threads(1)
         return load_pack(self.pack_name)
 
     @cached_property
@@ -148,8 +145,9 @@ class UPDP:
     ) -> list[Deidentified]:
         amount = resolve_strength(self.info, strength)
         out: list[Deidentified] = []
-        for start in range(0, len(batch), _BATCH):
-            out += self._batch(batch[start : start + _BATCH], amount, rng[start : start + _BATCH])
+        with limited(1):  # results must not depend on how many cores shared a convolution
+            for start in range(0, len(batch), _BATCH):
+                out += self._batch(batch[start : start + _BATCH], amount, rng[start : start + _BATCH])
         return out
 
     def _batch(self, studies: list[Study], strength: float, rngs: list[np.random.Generator]) -> list[Deidentified]:

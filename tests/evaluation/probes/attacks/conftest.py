@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.evaluation.probes.attacks.hospital import exhibit, noise, simple_pack, strangers
-from updp.evaluation.probes.attacks.base import limited
+from updp.core.global_state import limited
 
 
 @pytest.fixture(scope="session")

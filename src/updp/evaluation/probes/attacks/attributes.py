@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved, key_of
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import identification
-from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, limited, too_few, within
+from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, too_few, within
 from updp.evaluation.probes.attacks.features import Look, Side
 from updp.evaluation.statistics import auc
 

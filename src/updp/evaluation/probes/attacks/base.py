@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -95,23 +94,6 @@ class Attack(Protocol):
         rng: np.random.Generator,
         cache: Cache | None = None,
     ) -> list[Measurement]: ...
-
-
-@contextmanager
-def limited(threads: int) -> Iterator[None]:
-    """Linear algebra on at most this many threads, and never on more than the caller allowed before: two libraries
-    with a pool each would fight over the cores."""
-    import torch
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    before = torch.get_num_threads()
-    fewest = min(threads, before)
-    try:
-        torch.set_num_threads(fewest)
-        with threadpool_limits(limits=fewest):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def within(exhibit: Exhibit, most: int) -> Exhibit:

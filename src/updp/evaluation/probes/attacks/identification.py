@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.linkage import identification
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary, frozen, real_metric
-from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, by_patient, limited, too_few, within
+from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, by_patient, too_few, within
 from updp.evaluation.probes.attacks.features import Look
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, MemoryCache, Shelved, key_of
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import fold, seldom
@@ -23,7 +24,6 @@ from updp.evaluation.probes.attacks.base import (
     Budget,
     absent,
     by_patient,
-    limited,
     named,
     roc_points,
     too_few,

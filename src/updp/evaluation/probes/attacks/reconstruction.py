@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved, key_of
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.attacks.adversary import Linker
@@ -21,7 +22,6 @@ from updp.evaluation.probes.attacks.base import (
     absent,
     balanced_pairs,
     by_patient,
-    limited,
     own_pairs,
     too_few,
     within,

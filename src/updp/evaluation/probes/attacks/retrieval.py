@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, Layered, Shelved
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.linkage import retrieval
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary
-from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, by_patient, limited, named, too_few, within
+from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, by_patient, named, too_few, within
 from updp.evaluation.probes.attacks.features import Look
 from updp.evaluation.statistics import rankings
 

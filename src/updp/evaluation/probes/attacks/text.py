@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import retrieval, seldom
-from updp.evaluation.probes.attacks.base import Budget, absent, by_patient, limited, named, too_few
+from updp.evaluation.probes.attacks.base import Budget, absent, by_patient, named, too_few
 from updp.evaluation.statistics import mean
 
 if TYPE_CHECKING:

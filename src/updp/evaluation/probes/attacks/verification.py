@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from updp.core.cache import Cache, Layered, Shelved
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.probes.attacks.adversary import (
     Linker,
@@ -29,7 +30,6 @@ from updp.evaluation.probes.attacks.base import (
     all_pairs,
     balanced_pairs,
     by_patient,
-    limited,
     named,
     own_pairs,
     too_few,

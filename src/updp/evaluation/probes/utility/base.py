@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from updp.core.cache import Cache, key_of
 from updp.core.measurement import Measurement
-from updp.evaluation.probes.attacks.base import SCORED, Budget, limited, within
+from updp.evaluation.probes.attacks.base import SCORED, Budget, within
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
     from updp.models.pack import Pack
 
-__all__ = ["SCORED", "Budget", "Cache", "Effort", "Utility", "about", "key_of", "limited", "within"]
+__all__ = ["SCORED", "Budget", "Cache", "Effort", "Utility", "about", "key_of", "within"]
 
 QUESTION = "utility"
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.core.global_state import seeded
+
 #: Part of the key of what captioners wrote: raise it when one of the same settings would write something else.
 EDITION = "captioner 3"
 #: Tokens of the decoder itself, before those of the reports.
@@ -253,8 +255,7 @@ def train_captioner(
     """A captioner of these films and reports, each met as often as any other."""
     if not len(maps):
         raise ValueError("a captioner needs films with reports")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         places = int(np.prod(maps.shape[2:]))
         decoder = Decoder(maps.shape[1], places, len(vocabulary), config)
         encoded = [vocabulary.encode(r, config.length) for r in reports]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
 from updp.core.record import FINDINGS
 from updp.evaluation.intervals import measure
@@ -27,7 +28,6 @@ from updp.evaluation.probes.utility.base import (
     Budget,
     Effort,
     about,
-    limited,
     patients_in,
     seed_of,
     within,

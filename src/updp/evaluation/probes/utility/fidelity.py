@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, key_of
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement
-from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, limited, seed_of, within
+from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, seed_of, within
 from updp.evaluation.probes.utility.image_metrics import (
     film_similarity,
     frechet_distance,

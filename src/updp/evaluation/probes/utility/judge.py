@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, key_of
+from updp.core.global_state import seeded
 
 if TYPE_CHECKING:
     from torch import nn
@@ -108,8 +109,7 @@ def train_judge(
         raise NothingToLearn("every training film has the same labels")
     findings = labels[0].shape[1]
     key = key_of(EDITION, asdict(config), seed, *maps, *labels)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         head = _head(maps[0].shape[1], findings, config)
         if cache is not None and (held := cache.get(key)) is not None:
             head.load_state_dict({name: torch.from_numpy(value) for name, value in held.items()})

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from updp.core.global_state import seeded
 from updp.evaluation.probes.utility import MissingRequirement, require
 
 QUESTION = "Write the findings section of the radiology report for this chest X-ray."
@@ -249,8 +250,7 @@ class ReportModel:
         steps = settings.epochs * math.ceil(len(films) / settings.batch)
         losses: list[float] = []
         self.model.train()
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with seeded(seed):
             for _ in range(settings.epochs):
                 order = rng.permutation(len(films))
                 for start in range(0, len(order), settings.batch):

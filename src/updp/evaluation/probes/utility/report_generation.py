@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache, key_of
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement
-from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, limited, seed_of, within
+from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, seed_of, within
 from updp.evaluation.probes.utility.findings import findings_counts, findings_f1
 from updp.evaluation.probes.utility.text_metrics import (
     R2Gen,
