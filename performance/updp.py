@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from updp.bench.ablation import validation_studies
 from updp.methods.updp.method import UPDP
 from updp.models import load_pack
-from updp.models.generator import noise_level, signal
+from updp.models.samplers import alpha, sigma
 
 LITERAL_STEPS = 50
 
@@ -44,16 +44,16 @@ def convolution() -> float:
 def literal_film(method: UPDP, text: str, seed: int) -> torch.Tensor:
     """DDIM, 50 steps, two passes a step."""
     generator = method.pack.generator
-    told, untold = generator.condition([text]), generator.condition([""])
+    cond, uncond = generator.condition([text]), generator.condition([""])
     x = generator.seeded_noise([seed])
     times = torch.linspace(1, 0, LITERAL_STEPS + 1)
     for now, then in pairwise(times):
         t = now.expand(1)
-        free = generator.unet(x, t, untold)
-        v = free + method.guidance * (generator.unet(x, t, told) - free)
-        film = signal(now) * x - noise_level(now) * v
-        noise = noise_level(now) * x + signal(now) * v
-        x = signal(then) * film + noise_level(then) * noise
+        free = generator.unet(x, t, uncond)
+        v = free + method.guidance * (generator.unet(x, t, cond) - free)
+        film = alpha(now) * x - sigma(now) * v
+        noise = sigma(now) * x + alpha(now) * v
+        x = alpha(then) * film + sigma(then) * noise
     return generator.autoencoder.decode(film)
 
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from updp.models.autoencoder import Autoencoder
-from updp.models.generator import Condition, Generator, UNet, join, noise_level, signal
+from updp.models.generator import Condition, Generator, UNet, join
+from updp.models.samplers import alpha, sigma
 from updp.models.vlm import VisionLanguage
 from updp.training.tokenizer import train_tokenizer
 
@@ -56,7 +57,7 @@ def test_a_perfect_prediction_leads_back_to_the_film(generator):
 def test_noise_and_velocity_tell_the_same_story(generator):
     clean, noise = torch.randn(3, *generator.latent_shape), torch.randn(3, *generator.latent_shape)
     t = torch.tensor([0.1, 0.5, 0.9])
-    a, s = signal(t)[:, None, None, None], noise_level(t)[:, None, None, None]
+    a, s = alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]
     velocity = a * noise - s * clean
     honest = Generator(lambda x, t, c: velocity, generator.autoencoder, generator.vlm, size=64)
     assert torch.allclose(honest.noise(generator.add_noise(clean, noise, t), t, None), noise, atol=1e-5)
@@ -97,3 +98,70 @@ def test_wrong_use_is_named(generator, arguments, message):
 
 def test_no_prompts_give_no_films(generator):
     assert generator.generate([], []).shape == (0, 1, 64, 64)
+
+
+@pytest.fixture(scope="module")
+def own_tower(generator):
+    """A generator whose U-Net has its own text tower."""
+    torch.manual_seed(1)
+    words = generator.vlm.tokenizer.get_vocab_size()
+    unet = UNet(
+        4, (32, 32), context=32, embedding=48, vocabulary=words, layers=1, heads=2, length=8,
+        sentence_layers=2, augmentation=6, attributes=5,
+    )  # fmt: skip
+    for p in unet.parameters():
+        torch.nn.init.normal_(p, std=0.05)
+    unet.eval().requires_grad_(False)
+    return Generator(unet, generator.autoencoder, generator.vlm, size=64)
+
+
+def test_a_unet_with_its_own_text_tower_does_not_hear_the_vlms(own_tower):
+    before = own_tower.generate(["The heart is enlarged."], [5], steps=3)
+    kept = {k: v.clone() for k, v in own_tower.vlm.state_dict().items()}
+    try:
+        own_tower.vlm.text.tokens.weight.add_(1)
+        assert own_tower.generate(["The heart is enlarged."], [5], steps=3).equal(before)
+    finally:
+        own_tower.vlm.load_state_dict(kept)
+    assert not own_tower.generate(["Clear lungs."], [5], steps=3).equal(before)
+
+
+def test_a_long_prompt_is_cut_to_what_the_tower_learned(own_tower):
+    condition = own_tower.condition(["the heart is enlarged " * 10, "heart"])
+    assert condition.states.shape == (2, 8, 32)
+    assert condition.mask.sum(1).tolist()[0] == 8
+
+
+def test_no_augmentation_is_zero_augmentation(own_tower):
+    condition = own_tower.condition(["heart"])
+    x, t = torch.randn(1, *own_tower.latent_shape), torch.tensor([0.5])
+    plain = own_tower.unet(x, t, condition)
+    assert own_tower.unet(x, t, condition, torch.zeros(1, 6)).allclose(plain, atol=1e-6)
+    assert not own_tower.unet(x, t, condition, torch.ones(1, 6)).allclose(plain, atol=1e-4)
+
+
+def test_a_unet_is_built_again_from_its_configuration(own_tower):
+    again = UNet(**own_tower.unet.config)
+    again.load_state_dict(own_tower.unet.state_dict())
+    bare = UNet(**own_tower.unet.without_text())
+    assert bare.text is None
+    assert set(bare.state_dict()) < set(again.state_dict())
+
+
+def test_weights_under_the_names_of_the_first_pack_still_load():
+    torch.manual_seed(0)
+    first, second = UNet(4, (32, 32), context=16), UNet(4, (32, 32), context=16)
+    old = {k.replace("self_attn", "among").replace("cross_attn", "across"): v for k, v in first.state_dict().items()}
+    assert any(".among." in name for name in old)
+    second.load_state_dict(old)
+    assert all(a.equal(b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True))
+
+
+def test_steps_and_guidance_of_the_pack_are_used_unless_given(generator):
+    from updp.models.samplers import Sampling
+
+    eased = Generator(generator.unet, generator.autoencoder, generator.vlm, 64, Sampling(3, 2.0, "log_snr"))
+    plain = Generator(generator.unet, generator.autoencoder, generator.vlm, 64, Sampling(3, 2.0))
+    assert eased.generate(["x"], [1]).equal(eased.generate(["x"], [1], steps=3, guidance=2.0))
+    assert plain.generate(["x"], [1]).equal(generator.generate(["x"], [1], steps=3, guidance=2.0))
+    assert not eased.generate(["x"], [1]).equal(plain.generate(["x"], [1]))

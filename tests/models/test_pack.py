@@ -6,7 +6,7 @@ import torch
 
 from updp.models import PackError, list_packs, load_pack
 from updp.models.identity import Identity
-from updp.models.pack import embedded_packs, save_weights, to_toml, write_pack_toml
+from updp.models.pack import embedded_packs, role_entry, save_weights, to_toml, write_pack_toml
 
 
 @pytest.fixture
@@ -72,6 +72,22 @@ def test_weights_of_another_shape_are_refused(folder):
     toml.write_text(toml.read_text().replace("space = 8", "space = 16"))
     with pytest.raises(PackError, match="identity of pack one does not fit this version of updp"):
         _ = load_pack(folder).identity
+
+
+def test_a_role_says_which_model_it_is(tmp_path):
+    from updp.models.lapped import LappedAutoencoder
+
+    made = LappedAutoencoder(channels=2, widths=(8, 8, 8, 8, 8))
+    entry = role_entry("autoencoder", made, tmp_path)
+    assert entry["model"] == "lapped"
+    write_pack_toml(tmp_path, {"name": "two", "size": 64, "roles": {"autoencoder": entry}})
+    assert isinstance(load_pack(tmp_path).autoencoder, LappedAutoencoder)
+    toml = tmp_path / "pack.toml"
+    toml.write_text(toml.read_text().replace('"lapped"', '"wavelet"'))
+    with pytest.raises(PackError, match="is a model 'wavelet'; this updp knows patches, lapped"):
+        _ = load_pack(tmp_path).autoencoder
+    with pytest.raises(PackError, match="LappedAutoencoder is no model of the role identity"):
+        role_entry("identity", made, tmp_path)
 
 
 def test_unreadable_toml_and_unknown_roles_are_refused(folder):

@@ -1,24 +1,26 @@
 """`generator`: films from sentences, or from a film and sentences, by latent diffusion.
 
 A U-Net on the autoencoder's latents (Rombach et al. 2022, arXiv 2112.10752), trained to predict v (Salimans & Ho 2022,
-arXiv 2202.00512) on the cosine schedule (Nichol & Dhariwal 2021, arXiv 2102.09672), sampled with DPM-Solver++(2M)
-(Lu et al. 2022, arXiv 2211.01095) and classifier-free guidance. It hears the token states of the vlm's text tower.
+arXiv 2202.00512), sampled with classifier-free guidance by `updp.models.samplers`. Prompts are cut into tokens by the
+vlm's tokenizer; their states come from the U-Net's own text tower, or from the vlm's where it has none.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.models.vlm import sentence
+from updp.models.samplers import Sampling, alpha, dpm_solver, sigma, time_grid
+from updp.models.vlm import TextTower, sentence
 
 if TYPE_CHECKING:
     from updp.models.autoencoder import Autoencoder
+    from updp.models.lapped import LappedAutoencoder
     from updp.models.vlm import VisionLanguage
 
 # (query, key, value, mask) to attended values; N × heads × tokens × width, mask True where a key may be heard.
@@ -106,34 +108,69 @@ class _Block(nn.Module):
         return y
 
 
+def _current_names(_: nn.Module, state: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+    """Weights written when self- and cross-attention were called `among` and `across` load under today's names."""
+    for old, new in (("among", "self_attn"), ("across", "cross_attn")):
+        for name in [name for name in state if name.startswith(f"{prefix}{old}.")]:
+            state[f"{prefix}{new}.{name.removeprefix(f'{prefix}{old}.')}"] = state.pop(name)
+
+
 class _Level(nn.Module):
     """A block and, at the smaller maps, self- and cross-attention after it."""
 
     def __init__(self, inputs: int, outputs: int, embedding: int, context: int | None) -> None:
         super().__init__()
         self.block = _Block(inputs, outputs, embedding)
-        self.among = Attention(outputs) if context else None
-        self.across = Attention(outputs, context=context) if context else None
+        self.self_attn = Attention(outputs) if context else None
+        self.cross_attn = Attention(outputs, context=context) if context else None
+        self.register_load_state_dict_pre_hook(_current_names)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, embedding: Tensor, condition: Condition) -> Tensor:
         x = self.block(x, embedding)
-        if self.among is not None and self.across is not None:
-            x = self.across(self.among(x), condition.states, condition.mask)
+        if self.self_attn is not None and self.cross_attn is not None:
+            x = self.cross_attn(self.self_attn(x), condition.states, condition.mask)
         return x
 
 
 class UNet(nn.Module):
-    """Predicts v of noisy latents N×C×16×16 at times in [0, 1]."""
+    """Predicts v of noisy latents N×C×16×16 at times in [0, 1].
+
+    `vocabulary` gives it a text tower of its own, for prompts of up to `length` tokens. `sentence_layers` is the depth
+    of the map from the pooled sentence to the embedding. `augmentation` numbers say how a training film was changed;
+    zero is unchanged, and they are left out at sampling. `attributes` is the size of a head that names what a sentence
+    says; only training uses it.
+    """
 
     def __init__(
-        self, channels: int = 32, widths: Sequence[int] = (128, 192, 256), blocks: int = 1, context: int = 256
+        self,
+        channels: int = 32,
+        widths: Sequence[int] = (128, 192, 256),
+        blocks: int = 1,
+        context: int = 256,
+        embedding: int | None = None,
+        vocabulary: int = 0,
+        layers: int = 2,
+        heads: int = 4,
+        length: int = 48,
+        sentence_layers: int = 1,
+        augmentation: int = 0,
+        attributes: int = 0,
     ) -> None:
         super().__init__()
-        self.config = {"channels": channels, "widths": list(widths), "blocks": blocks, "context": context}
-        embedding = 2 * widths[-1]
+        embedding = embedding or 2 * widths[-1]
+        self.config: dict[str, Any] = {
+            "channels": channels, "widths": list(widths), "blocks": blocks, "context": context, "embedding": embedding,
+            "vocabulary": vocabulary, "layers": layers, "heads": heads, "length": length,
+            "sentence_layers": sentence_layers, "augmentation": augmentation, "attributes": attributes,
+        }  # fmt: skip
         self.frequencies = widths[0]
+        self.text = TextTower(vocabulary, context, layers, heads, length) if vocabulary else None
+        self.attributes = nn.Linear(context, attributes) if attributes else None
+        self.augmentation = nn.Linear(augmentation, embedding, bias=False) if augmentation else None
         self.time = nn.Sequential(nn.Linear(widths[0], embedding), nn.SiLU(), nn.Linear(embedding, embedding))
-        self.sentence = nn.Linear(context, embedding)
+        first = nn.Linear(context, embedding)
+        deeper = [m for _ in range(sentence_layers - 1) for m in (nn.SiLU(), nn.Linear(embedding, embedding))]
+        self.sentence = nn.Sequential(first, *deeper) if deeper else first
         self.first = nn.Conv2d(channels, widths[0], 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
         self.shrink, self.grow = nn.ModuleList(), nn.ModuleList()
@@ -161,13 +198,27 @@ class UNet(nn.Module):
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
 
-    def forward(self, latents: Tensor, times: Tensor, condition: Condition) -> Tensor:
+    def without_text(self) -> dict[str, Any]:
+        """The configuration of this U-Net without its text tower and training aids, for a network told otherwise."""
+        return {**self.config, "vocabulary": 0, "augmentation": 0, "attributes": 0}
+
+    def condition(self, ids: Tensor, mask: Tensor) -> Condition:
+        """The states of token ids N×L by the text tower of its own."""
+        if self.text is None:
+            raise RuntimeError("this U-Net has no text tower of its own")
+        return Condition(self.text(self.text.tokens(ids), mask), mask)
+
+    def forward(
+        self, latents: Tensor, times: Tensor, condition: Condition, augmentation: Tensor | None = None
+    ) -> Tensor:
         half = self.frequencies // 2
         waves = torch.exp(-math.log(10_000) * torch.arange(half, device=latents.device) / half)
         angles = 1000 * times[:, None] * waves
         embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1)) + self.sentence(
             sentence(condition.states, condition.mask)
         )
+        if augmentation is not None and self.augmentation is not None:
+            embedding = embedding + self.augmentation(augmentation)
         embedding = functional.silu(embedding)
         x = self.first(latents.contiguous(memory_format=torch.channels_last))
         skips = []
@@ -188,39 +239,37 @@ class UNet(nn.Module):
         return v
 
 
-def signal(t: Tensor) -> Tensor:
-    """Share of the film left at time t (cosine schedule, kept off both ends)."""
-    return torch.cos((0.005 + 0.99 * t) * math.pi / 2)
-
-
-def noise_level(t: Tensor) -> Tensor:
-    return torch.sin((0.005 + 0.99 * t) * math.pi / 2)
-
-
 class Generator:
     """Text→film and film+text→film, bound to the autoencoder and vlm of its pack."""
 
-    # Guidance outside the middle of the way costs variety and time and gains nothing (arXiv 2404.07724).
-    guided = (0.15, 0.9)
-
-    def __init__(self, unet: UNet, autoencoder: Autoencoder, vlm: VisionLanguage, size: int = 256) -> None:
+    def __init__(
+        self,
+        unet: UNet,
+        autoencoder: Autoencoder | LappedAutoencoder,
+        vlm: VisionLanguage,
+        size: int = 256,
+        sampling: Sampling | None = None,
+    ) -> None:
         self.unet, self.autoencoder, self.vlm, self.size = unet, autoencoder, vlm, size
+        self.sampling = sampling or Sampling()
         side = size // autoencoder.patch
         self.latent_shape = (autoencoder.channels, side, side)
 
+    @torch.no_grad()
     def condition(self, prompts: Sequence[str]) -> Condition:
         """The token states of prompts; "" is the unconditional one."""
-        with torch.no_grad():
+        if self.unet.text is None:
             return Condition(*self.vlm.text_states(prompts))
+        return self.unet.condition(*self.vlm.tokenize(prompts, self.unet.text.context))
 
     def noise(self, latents: Tensor, t: Tensor, condition: Condition) -> Tensor:
         """Predicted noise in latents at times t in [0, 1] (0 a film, 1 noise); differentiable."""
         v: Tensor = self.unet(latents, t, condition)
-        return noise_level(t)[:, None, None, None] * latents + signal(t)[:, None, None, None] * v
+        return sigma(t)[:, None, None, None] * latents + alpha(t)[:, None, None, None] * v
 
     def add_noise(self, latents: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Latents as they stand at time t of the forward process."""
-        return signal(t)[:, None, None, None] * latents + noise_level(t)[:, None, None, None] * noise
+        return alpha(t)[:, None, None, None] * latents + sigma(t)[:, None, None, None] * noise
 
     def seeded_noise(self, seeds: Sequence[int]) -> Tensor:
         """One draw a seed, whatever batch it is in."""
@@ -237,44 +286,31 @@ class Generator:
         predict: Callable[[Tensor, Tensor, Condition], Tensor] | None = None,
     ) -> Tensor:
         """Carry noisy latents from time `start` to clean ones; `predict` may replace the guided film estimate."""
-        empty = self.condition([""])
-        empty = Condition(empty.states.expand(len(latents), -1, -1), empty.mask.expand(len(latents), -1))
+        uncond = self.condition([""])
+        uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
+        low, high = self.sampling.guided
 
-        def estimate(x: Tensor, t: Tensor, c: Condition) -> Tensor:
-            here = float(t[0])
+        def estimate(x: Tensor, t: Tensor, cond: Condition) -> Tensor:
             v: Tensor
-            if guidance == 1 or not self.guided[0] <= here <= self.guided[1]:
-                v = self.unet(x, t, c)
+            if guidance == 1 or not low <= float(t[0]) <= high:
+                v = self.unet(x, t, cond)
             else:
-                both = self.unet(torch.cat([x, x]), torch.cat([t, t]), join(c, empty))
-                told, untold = both.chunk(2)
-                v = untold + guidance * (told - untold)
-            return signal(t)[:, None, None, None] * x - noise_level(t)[:, None, None, None] * v
+                both = self.unet(torch.cat([x, x]), torch.cat([t, t]), join(cond, uncond))
+                with_text, without = both.chunk(2)
+                v = without + guidance * (with_text - without)
+            return alpha(t)[:, None, None, None] * x - sigma(t)[:, None, None, None] * v
 
-        predict = predict or estimate
-        times = torch.linspace(start, 0, steps + 1)
-        a, s = signal(times), noise_level(times)
-        snr = torch.log(a / s)
-        before: Tensor | None = None
-        for i in range(steps):
-            x0 = predict(latents, times[i].expand(len(latents)), condition)
-            h = snr[i + 1] - snr[i]
-            if before is None or i == steps - 1:
-                direction = x0  # first order: there is no history yet, and the last step must not overshoot
-            else:
-                r = (snr[i] - snr[i - 1]) / h
-                direction = (1 + 1 / (2 * r)) * x0 - before / (2 * r)
-            latents = s[i + 1] / s[i] * latents - a[i + 1] * torch.expm1(-h) * direction
-            before = x0
-        return latents if before is None else before
+        clean = predict or estimate
+        times = time_grid(steps, start, self.sampling.grid)
+        return dpm_solver(latents, times, lambda x, t: clean(x, t, condition))
 
     @torch.no_grad()
     def generate(
         self,
         prompts: Sequence[str],
         seeds: Sequence[int],
-        steps: int = 20,
-        guidance: float = 3.0,
+        steps: int | None = None,
+        guidance: float | None = None,
         init_images: Tensor | None = None,
         strength: float | None = None,
         batch: int = 16,  # with guidance 32 latents: what a core's cache still holds, and a larger batch is slower
@@ -282,8 +318,10 @@ class Generator:
         """Films N×1×256×256 in [0, 1], one a prompt and seed.
 
         With `init_images`, `strength` in (0, 1] says how far back towards noise each goes first: near 0 keeps the film,
-        1 forgets it.
+        1 forgets it. `steps` and `guidance` are those of the pack where they are not given.
         """
+        steps = self.sampling.steps if steps is None else steps
+        guidance = self.sampling.guidance if guidance is None else guidance
         if len(prompts) != len(seeds):
             raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds: give one seed a film")
         if (init_images is None) != (strength is None):

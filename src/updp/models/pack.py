@@ -1,8 +1,9 @@
 """Model packs: a folder that fills the five roles.
 
 `pack.toml` says which role is filled by what; weights are safetensors, half precision on disk, float32 in memory.
-Every file of ours carries its SHA-256 in `pack.toml` and is checked before anything is loaded. A role may instead
-name an adapter (`kind = "open_clip"`, …) and a local path to a model from elsewhere.
+Every file of ours carries its SHA-256 in `pack.toml` and is checked before anything is loaded. `model` of a role says
+which of our classes fills it. A role may instead name an adapter (`kind = "open_clip"`, …) and a local path to a model
+from elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from functools import cached_property
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,17 @@ from updp.models.errors import PackError
 FORMAT = 1
 ROLES = ("autoencoder", "vlm", "generator", "identity", "classifier")
 _OUTSIDE = {"open_clip", "diffusers", "torchxrayvision"}
+#: Our classes for a role, by the `model` of its entry; an entry that names none means the first.
+MODELS = {
+    "autoencoder": {
+        "patches": "updp.models.autoencoder:Autoencoder",
+        "lapped": "updp.models.lapped:LappedAutoencoder",
+    },
+    "vlm": {"two-towers": "updp.models.vlm:VisionLanguage"},
+    "generator": {"unet": "updp.models.generator:UNet"},
+    "identity": {"efficientnet": "updp.models.identity:Identity"},
+    "classifier": {"efficientnet": "updp.models.classifier:Classifier"},
+}
 
 
 class Pack:
@@ -50,17 +62,24 @@ class Pack:
             raise PackError(f"pack {self.name} has no {role}; it has {', '.join(self.info['roles'])}") from None
         return entry
 
-    def _weights(self, role: str, module: nn.Module) -> nn.Module:
+    def _own(self, role: str) -> Any:
+        """The module of this role with its weights, frozen and in evaluation mode."""
         import torch
         from safetensors.torch import load_file
 
-        state = load_file(self.path / self._entry(role)["file"])
+        entry, models = self._entry(role), MODELS[role]
+        name = entry.get("model", next(iter(models)))
+        if name not in models:
+            raise PackError(f"{role} of pack {self.name} is a model {name!r}; this updp knows {', '.join(models)}")
+        place, _, cls = models[name].partition(":")
+        state = load_file(self.path / entry["file"])
         try:
+            module: Any = getattr(import_module(place), cls)(**entry["config"])
             module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
-        except RuntimeError as error:
+        except (RuntimeError, TypeError, ValueError) as error:
             raise PackError(f"{role} of pack {self.name} does not fit this version of updp: {error}") from error
         module.requires_grad_(False).eval()
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        module.to(memory_format=torch.channels_last)
         return module
 
     def _outside(self, role: str) -> Any:
@@ -70,56 +89,51 @@ class Pack:
         path = (self.path / entry["path"]).resolve()
         return adapters.load(entry["kind"], role, path, entry.get("config", {}))
 
+    def _role(self, role: str) -> Any:
+        return self._outside(role) if self._entry(role)["kind"] in _OUTSIDE else self._own(role)
+
     # Fresh layers draw from torch's global generator before they are given their weights, hence ``seeded``.
 
     @cached_property
     @seeded()
     def autoencoder(self) -> AutoencoderRole:
-        if self._entry("autoencoder")["kind"] in _OUTSIDE:
-            return self._outside("autoencoder")  # type: ignore[no-any-return]
-        from updp.models.autoencoder import Autoencoder
-
-        return self._weights("autoencoder", Autoencoder(**self._entry("autoencoder")["config"]))  # type: ignore[return-value]
+        return self._role("autoencoder")  # type: ignore[no-any-return]
 
     @cached_property
     @seeded()
     def vlm(self) -> VlmRole:
-        if self._entry("vlm")["kind"] in _OUTSIDE:
-            return self._outside("vlm")  # type: ignore[no-any-return]
-        from tokenizers import Tokenizer
+        vlm: VlmRole = self._role("vlm")
+        if "tokenizer" in self._entry("vlm"):
+            from tokenizers import Tokenizer
 
-        from updp.models.vlm import VisionLanguage
-
-        vlm = VisionLanguage(**self._entry("vlm")["config"])
-        self._weights("vlm", vlm)
-        vlm.tokenizer = Tokenizer.from_file(str(self.path / self._entry("vlm")["tokenizer"]))
+            vlm.tokenizer = Tokenizer.from_file(str(self.path / self._entry("vlm")["tokenizer"]))
         return vlm
 
     @cached_property
     @seeded()
     def generator(self) -> GeneratorRole:
-        if self._entry("generator")["kind"] in _OUTSIDE:
+        entry = self._entry("generator")
+        if entry["kind"] in _OUTSIDE:
             return self._outside("generator")  # type: ignore[no-any-return]
-        from updp.models.generator import Generator, UNet
+        from updp.models.generator import Generator
+        from updp.models.samplers import Sampling
 
-        unet = self._weights("generator", UNet(**self._entry("generator")["config"]))
-        return Generator(unet, self.autoencoder, self.vlm, self.info["size"])  # type: ignore[arg-type]
+        try:
+            sampling = Sampling(**entry.get("sampling", {}))
+        except (TypeError, ValueError) as error:
+            raise PackError(f"generator of pack {self.name}: wrong [sampling]: {error}") from error
+        unet, autoencoder, vlm = self._own("generator"), self.autoencoder, self.vlm
+        return Generator(unet, autoencoder, vlm, self.info["size"], sampling)  # type: ignore[arg-type]
 
     @cached_property
     @seeded()
     def identity(self) -> IdentityRole:
-        from updp.models.identity import Identity
-
-        return self._weights("identity", Identity(**self._entry("identity")["config"]))  # type: ignore[return-value]
+        return self._role("identity")  # type: ignore[no-any-return]
 
     @cached_property
     @seeded()
     def classifier(self) -> ClassifierRole:
-        if self._entry("classifier")["kind"] in _OUTSIDE:
-            return self._outside("classifier")  # type: ignore[no-any-return]
-        from updp.models.classifier import Classifier
-
-        return self._weights("classifier", Classifier(**self._entry("classifier")["config"]))  # type: ignore[return-value]
+        return self._role("classifier")  # type: ignore[no-any-return]
 
 
 def embedded_packs() -> Path:
@@ -189,6 +203,22 @@ def save_weights(module: nn.Module, path: Path) -> None:
                 raise PackError(f"{name} has values that half precision cannot hold")
         state[name] = value
     save_file(state, path)
+
+
+def role_entry(role: str, module: nn.Module, directory: Path) -> dict[str, Any]:
+    """Write a role's weights (and tokenizer) into a pack's folder; gives its entry in `pack.toml`."""
+    place = f"{type(module).__module__}:{type(module).__name__}"
+    model = next((name for name, known in MODELS[role].items() if known == place), None)
+    if model is None:
+        raise PackError(f"{type(module).__name__} is no model of the role {role}")
+    file = f"{role}.safetensors"
+    save_weights(module, directory / file)
+    entry: dict[str, Any] = {"kind": "updp", "model": model, "file": file, "config": module.config}
+    if role == "vlm":
+        tokenizer: Any = module.tokenizer
+        tokenizer.save(str(directory / "tokenizer.json"))
+        entry["tokenizer"] = "tokenizer.json"
+    return entry
 
 
 def write_pack_toml(directory: Path, info: Mapping[str, Any]) -> None:

@@ -28,8 +28,8 @@ class GeneratorRole(Protocol):
         self,
         prompts: Sequence[str],
         seeds: Sequence[int],
-        steps: int = 20,
-        guidance: float = 2.0,
+        steps: int | None = None,
+        guidance: float | None = None,
         init_images: Tensor | None = None,
         strength: float | None = None,
     ) -> Tensor: ...

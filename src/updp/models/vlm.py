@@ -103,13 +103,14 @@ class VisionLanguage(nn.Module):
     def context(self) -> int:
         return self.text.context
 
-    def tokenize(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Token ids N×L and their mask, [CLS] first and [SEP] last, cut to the context."""
+    def tokenize(self, texts: Sequence[str], context: int | None = None) -> tuple[Tensor, Tensor]:
+        """Token ids N×L and their mask, [CLS] first and [SEP] last, cut to the context (its own unless given)."""
         if self.tokenizer is None:
             raise RuntimeError("this vlm has no tokenizer: load it through a pack")
         encodings = [self.tokenizer.encode(text).ids for text in texts]
         closing = self.tokenizer.token_to_id("[SEP]")
-        cut = [ids if len(ids) <= self.context else [*ids[: self.context - 1], closing] for ids in encodings]
+        longest = self.context if context is None else context
+        cut = [ids if len(ids) <= longest else [*ids[: longest - 1], closing] for ids in encodings]
         length = max(len(ids) for ids in cut)
         ids = torch.zeros(len(cut), length, dtype=torch.long)
         mask = torch.zeros(len(cut), length, dtype=torch.bool)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from updp.models.autoencoder import Autoencoder
-from updp.models.generator import Condition, Generator, UNet, noise_level, signal
+from updp.models.generator import Condition, Generator, UNet
+from updp.models.samplers import alpha, sigma
 from updp.models.vlm import VisionLanguage
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
@@ -100,7 +101,7 @@ class GeneratorStage:
         noise = torch.from_numpy(rng.standard_normal(clean.shape, np.float32)).to(device)
         t = t.to(device)
         condition = Condition(condition.states.to(device), condition.mask.to(device))
-        a, s = signal(t)[:, None, None, None], noise_level(t)[:, None, None, None]
+        a, s = alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]
         v = module(a * clean + s * noise, t, condition)
         error = (v - (a * noise - s * clean)).square()
         loss: Tensor = (error * self.weight.to(device)).mean()

@@ -22,7 +22,7 @@ from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
 from updp.models.generator import UNet
 from updp.models.identity import Identity
-from updp.models.pack import Pack, load_pack, save_weights, write_pack_toml
+from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
 from updp.models.vlm import VisionLanguage
 from updp.training.autoencoder import AutoencoderStage
 from updp.training.card import card
@@ -167,13 +167,7 @@ def export_pack(
     shutil.rmtree(part, ignore_errors=True)
     try:
         part.mkdir(parents=True)
-        roles = {}
-        for role, module in modules.items():
-            save_weights(module, part / f"{role}.safetensors")
-            roles[role] = {"kind": "updp", "file": f"{role}.safetensors", "config": module.config}
-            if role == "vlm":
-                module.tokenizer.save(str(part / "tokenizer.json"))
-                roles[role]["tokenizer"] = "tokenizer.json"
+        roles = {role: role_entry(role, module, part) for role, module in modules.items()}
         info = {
             "name": config.name,
             "size": config.size,

@@ -32,7 +32,8 @@ from updp.methods.learned import WEIGHTS, Trained
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
 from updp.models.errors import PackError
-from updp.models.generator import Condition, Generator, join, noise_level, signal
+from updp.models.generator import Condition, Generator, join
+from updp.models.samplers import alpha, sigma
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,14 +208,14 @@ def compensate(
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
     # Coded after blocking: a cell's latent also sees the cells around it.
     known = coder.encode(films * (1 - mask) + 0.5 * mask)
-    untold = generator.condition([""] * len(films))
+    uncond = generator.condition([""] * len(films))
 
-    def estimate(latents: Tensor, t: Tensor, told: Condition) -> Tensor:
+    def estimate(latents: Tensor, t: Tensor, cond: Condition) -> Tensor:
         """The clean latents: as they are known in open cells, as they are guessed in blocked ones."""
-        both: Tensor = generator.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(told, untold))
+        both: Tensor = generator.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
         with_, without = both.chunk(2)
         v = without + guidance * (with_ - without)
-        guess = signal(t)[:, None, None, None] * latents - noise_level(t)[:, None, None, None] * v
+        guess = alpha(t)[:, None, None, None] * latents - sigma(t)[:, None, None, None] * v
         return known * (1 - blocked) + guess * blocked
 
     drawn = generator.sample(noise, generator.condition(words), steps, guidance, predict=estimate)

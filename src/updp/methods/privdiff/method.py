@@ -21,7 +21,6 @@ at all: the film is then a function of the findings and the stream, and of nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
@@ -32,7 +31,8 @@ from updp.methods.base import MethodInfo
 from updp.methods.learned import WEIGHTS, Trained
 from updp.methods.privdiff import INFO
 from updp.methods.privdiff.sas import Groups, Suppression, plain_attention
-from updp.models.generator import Attention, Condition, UNet, noise_level, signal
+from updp.models.generator import Attention, Condition, UNet
+from updp.models.samplers import alpha, ddim, sigma, time_grid
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,9 +92,9 @@ class Denoiser(nn.Module):
     def suppress(self, suppression: Suppression | None) -> None:
         """Switch suppression on or off in every cross-attention."""
         for level in self.unet.modules():
-            across = getattr(level, "across", None)
-            if isinstance(across, Attention):
-                across.attend = suppression or plain_attention
+            cross_attn = getattr(level, "cross_attn", None)
+            if isinstance(cross_attn, Attention):
+                cross_attn.attend = suppression or plain_attention
 
     def condition(self, who: Attributes, heard: Tensor) -> Condition:
         """All tokens of every film, and which of them may be heard; ``heard`` is N×4 in the order of ``TOLD``."""
@@ -171,11 +171,11 @@ class PrivDiffNet(Trained):
         if strength == 1:  # the schedule stops just short of pure noise; a promise must not
             return coder.decode(self.denoise(noise, who.findings_only(), 1.0))
         start = torch.tensor(strength)
-        latents = signal(start) * clean + noise_level(start) * noise
+        latents = alpha(start) * clean + sigma(start) * noise
         return coder.decode(self.denoise(latents, who, strength))
 
     def denoise(self, latents: Tensor, who: Attributes, start: float) -> Tensor:
-        """DDIM (Song et al. 2021, arXiv 2010.02502), no fresh noise, from time ``start`` to a clean latent."""
+        """From time ``start`` to a clean latent, by DDIM."""
         parts = [slice(i, i + _AT_ONCE) for i in range(0, len(latents), _AT_ONCE)]
         return torch.cat([self._denoise(latents[part], who.rows(part), start) for part in parts])
 
@@ -183,16 +183,10 @@ class PrivDiffNet(Trained):
         network: Denoiser = self.network
         form = None if self.sas == "off" else self.sas
         network.suppress(None if form is None else Suppression(network.groups, form, self.ridge, self.rank))
-        times = torch.linspace(start, 0, max(1, round(self.steps * start)) + 1)
-        film = latents
+        times = time_grid(max(1, round(self.steps * start)), start)
         # At strength 1 there is nobody left to steer off.
-        w_sensitive = 0.0 if start == 1 else self.w_sensitive * float(signal(times[0]))
-        for now, then in pairwise(times):
-            a, s = signal(now), noise_level(now)
-            noise = self._noise(network, latents, now, who, w_sensitive)
-            film = (latents - s * noise) / a
-            latents = signal(then) * film + noise_level(then) * noise
-        return film
+        w_sensitive = 0.0 if start == 1 else self.w_sensitive * float(alpha(times[0]))
+        return ddim(latents, times, lambda x, t: self._noise(network, x, t, who, w_sensitive))
 
     def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
         n = len(latents)
@@ -201,7 +195,7 @@ class PrivDiffNet(Trained):
         names = ["none", "diagnosis", *sensitive] if steered else ["diagnosis"]
         many = latents.repeat(len(names), 1, 1, 1)
         v = network(many, t.expand(len(many)), who.repeat(len(names)), branches(n, names))
-        noise: Tensor = noise_level(t) * many + signal(t) * v
+        noise: Tensor = sigma(t) * many + alpha(t) * v
         if not steered:
             return noise
         return guided(torch.split(noise, n), self.w_diagnosis, [w_sensitive] * len(sensitive))

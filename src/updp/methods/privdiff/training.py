@@ -26,8 +26,9 @@ from updp.methods.privdiff.method import Attributes, Denoiser, PrivDiffNet, age_
 from updp.methods.privdiff.sas import Suppression
 from updp.methods.privdiff.spg import BRANCHES, TOLD, guided
 from updp.models.errors import PackError
-from updp.models.generator import Generator, noise_level, signal
+from updp.models.generator import Generator
 from updp.models.pack import Pack
+from updp.models.samplers import alpha, sigma
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.generator import cached_latents
@@ -78,7 +79,8 @@ class PrivDiffStage:
             say("privdiff: the sources tell neither age nor sex; only identity will be steered off")
         self.module: nn.Module = self.build()
         with torch.no_grad():
-            self.module.unet.load_state_dict(start.unet.state_dict())
+            own = self.module.unet.state_dict()  # it has no text tower: it is told attributes, not words
+            self.module.unet.load_state_dict({k: v for k, v in start.unet.state_dict().items() if k in own})
             self._begin_with_words(start)
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         weight = pack.autoencoder.scale.sqrt()  # type: ignore[attr-defined]
@@ -87,10 +89,11 @@ class PrivDiffStage:
     def build(self) -> Denoiser:
         roles = self.pack.info["roles"]
         space = int(roles["identity"]["config"]["space"])
-        made = Denoiser(roles["generator"]["config"], space, FINDINGS, **self.model)
+        generator: Any = self.pack.generator
+        made = Denoiser(generator.unet.without_text(), space, FINDINGS, **self.model)
         if self.learn == "listening":
             for name, parameter in made.unet.named_parameters():
-                parameter.requires_grad_(".across." in name or name.startswith("sentence."))
+                parameter.requires_grad_(".cross_attn." in name or name.startswith("sentence."))
         return made
 
     def trained(self, module: Denoiser) -> Denoiser:
@@ -145,7 +148,7 @@ class PrivDiffStage:
         return self._error(combined, clean, noise, t)
 
     def _error(self, v: Tensor, clean: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        a, s = signal(t)[:, None, None, None], noise_level(t)[:, None, None, None]
+        a, s = alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]
         loss: Tensor = ((v - (a * noise - s * clean)).square() * self.weight.to(v.device)).mean()
         return loss
 
@@ -180,7 +183,7 @@ def draw_heard(count: int, rng: np.random.Generator) -> Tensor:
 
 
 def _noised(clean: Tensor, noise: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-    return signal(t)[:, None, None, None] * clean + noise_level(t)[:, None, None, None] * noise, t
+    return alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise, t
 
 
 @torch.no_grad()

@@ -1,0 +1,79 @@
+import pytest
+import torch
+
+from updp.models.lapped import LappedAutoencoder
+
+WIDTHS = (16, 16, 8, 8, 8)
+
+
+def model(**options):
+    """Kernels that average and repeat, so that what comes back can be foretold."""
+    made = LappedAutoencoder(channels=1, widths=WIDTHS, **options).eval()
+    with torch.no_grad():
+        made.mean.fill_(0.5)
+        made.analysis.weight.zero_()
+        made.analysis.weight[:, :, 8:24, 8:24] = 1 / 256
+        made.synthesis.weight.zero_()
+        made.synthesis.weight[:, :, 8:24, 8:24] = 1
+        made.scale.fill_(0.2)
+        made.shift.fill_(0.01)
+    return made
+
+
+def test_before_training_it_is_the_linear_code():
+    films = torch.rand(3, 1, 64, 64, generator=torch.Generator().manual_seed(0))
+    latents = model().encode(films)
+    means = torch.nn.functional.avg_pool2d(films, 16)
+    assert latents.shape == (3, 1, 4, 4)
+    assert latents.allclose((means - 0.5 - 0.01) / 0.2, atol=1e-4)
+    assert model().decode(latents).allclose(means.repeat_interleave(16, 2).repeat_interleave(16, 3), atol=1e-4)
+
+
+def test_a_latent_sees_past_its_own_block():
+    films = torch.full((1, 1, 64, 64), 0.5)
+    changed = films.clone()
+    changed[:, :, 16:24, 16:32] = 1.0  # inside the second block, and in the margin of the first
+    made = LappedAutoencoder(channels=2, widths=WIDTHS).eval()
+    moved = (made.encode(changed) - made.encode(films)).abs().amax(1)[0] > 1e-6
+    assert moved[1, 1]
+    assert moved[0, 1]
+    assert not moved[3, 3]
+
+
+def test_films_come_back_in_range_and_gradients_pass_unclamped():
+    made = model()
+    torch.nn.init.normal_(made.refine.out.weight, std=1.0)
+    wild = (torch.randn(2, 1, 4, 4) * 20).requires_grad_()
+    films = made.decode(wild)
+    assert films.min() >= 0
+    assert films.max() <= 1
+    free = made.decode(wild, clamp=False)
+    assert free.max() > 1
+    free.sum().backward()
+    assert wild.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize("further", [(8,), (8, 8)])
+def test_a_further_stage_draws_larger_films_from_the_same_latents(further):
+    small, large = model(), model(further=further)
+    factor = 2 ** len(further)
+    films = torch.rand(2, 1, 64, 64).repeat_interleave(factor, 2).repeat_interleave(factor, 3)
+    latents = large.encode(films)
+    assert large.patch == 16 * factor
+    assert latents.allclose(small.encode(films[:, :, ::factor, ::factor]), atol=1e-5)
+    drawn = large.decode(latents)
+    assert drawn.shape == films.shape
+    assert torch.nn.functional.avg_pool2d(drawn, factor).sub(small.decode(latents)).abs().mean() < 0.1
+
+
+def test_it_is_built_again_from_its_configuration():
+    made = model(further=(8,))
+    again = LappedAutoencoder(**made.config)
+    again.load_state_dict(made.state_dict())
+    latents = torch.randn(1, 1, 2, 2)
+    assert again.eval().decode(latents).equal(made.decode(latents))
+
+
+def test_a_decoder_of_another_depth_is_refused():
+    with pytest.raises(ValueError, match="five widths, from the latents' maps to the film's, not 3"):
+        LappedAutoencoder(widths=(8, 8, 8))
