@@ -22,7 +22,7 @@ docs: .venv/.dev
 	touch $@
 
 .venv/.dev: .venv/.demo
-	$(PIP) -e '.[ocr,review,dev]'
+	$(PIP) -e '.[ocr,dev]'
 	touch $@
 
 clean:

@@ -32,7 +32,6 @@ class Reason(StrEnum):
     DICOM_NO_PIXELS = "dicom-no-pixels"
     DICOM_DIRECTORY = "dicom-directory"
     NOT_A_FILM = "not-a-film"
-    HEADER_RESIDUAL = "header-residual-phi"
     BURNED_IN_UNCHECKED = "burned-in-text-unchecked"
     BURNED_IN_RESIDUAL = "burned-in-text-residual"
     REPORT_MISSING = "report-missing"
@@ -73,7 +72,6 @@ REPAIR: dict[Reason, str] = {
     Reason.DICOM_NO_PIXELS: "the DICOM object carries no pixel data",
     Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",
     Reason.NOT_A_FILM: "the DICOM object is no CR, DX or secondary capture image; leave it out of the export",
-    Reason.HEADER_RESIDUAL: "the cleaned header failed its second check",
     Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
     Reason.BURNED_IN_RESIDUAL: "text was still legible after painting; review by hand",
     Reason.REPORT_MISSING: "policy [report] required = true and the study has none",

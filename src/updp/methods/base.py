@@ -7,9 +7,9 @@ constructor arguments are its config and are written into the release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,9 +29,8 @@ class MethodInfo:
     default_strength: float | None
     guarantee: str  # "none", or the formal guarantee with its honest unit
     paper: str = ""
-    domain: Literal["cxr", "face", "any"] = "any"
+    domains: tuple[str, ...] = ()  # the domains it serves; () serves every one
     needs: frozenset[str] = frozenset()  # roles of a model pack, "labels", "report", ...
-    reversible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +48,8 @@ class Method(Protocol):
 
     info: MethodInfo
 
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Learn from training studies; methods that learn nothing do nothing."""
-
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
     ) -> list[Deidentified]:
         """New films for a batch of studies, in order; ``rng`` holds one stream a study, so that a film does not
         depend on which others share its batch."""
-
-
-class Reversible(Method, Protocol):
-    """A method whose films can be turned back with a key."""
-
-    def invert(self, released: list[NDArray[np.float32]], key: bytes) -> list[NDArray[np.float32]]:
-        """The original films, as far as the method keeps them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from updp.core.record import Study
@@ -28,9 +27,6 @@ class Blur:
         if max_sigma <= 0:
             raise ValueError("max_sigma must be positive")
         self.max_sigma = max_sigma
-
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Nothing to learn."""
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]

@@ -13,7 +13,6 @@ leave little or nothing to see at an epsilon that means something; they are offe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from updp.core.record import Study
@@ -64,9 +63,6 @@ class DPPix:
             raise ValueError("kept must be at least 1, clip positive, delta between 0 and 1")
         self.b, self.m, self.epsilon = b, m, epsilon
         self.basis, self.kept, self.clip, self.delta = basis, kept, clip, delta
-
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Nothing to learn."""
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]

@@ -27,7 +27,7 @@ class ImageToImage(OnPack):
         default_strength=0.5,
         guarantee="none",
         paper="SDEdit, arXiv 2108.01073; RoentGen-style image-to-image",
-        domain="cxr",
+        domains=("chest",),
         needs=frozenset({"generator", "autoencoder", "vlm"}),
     )
 

@@ -2,9 +2,9 @@
 
 A gallery of films is cut once into groups of at least k people who are near to each other in identity space; a released
 film is the average of one group. There are as many different released films as groups, so a film tells no more of its
-patient than which group was chosen: at most log2(groups) bits, whatever attacker looks at it. It is k-anonymous among
-the gallery's people when the gallery *is* the people released (give them to ``fit``); with the pack's invented people,
-the default, no real person's film is in the average at all.
+patient than which group was chosen: at most log2(groups) bits, whatever attacker looks at it. The gallery is a folder
+of films, by default the pack's invented people: then no real person's film is in the average. k-anonymity in the sense
+of the paper would need the released people as the gallery; a run works shard by shard and does not gather them.
 
 ``choose="findings"`` picks the group by what the film shows instead of whom (k-same-select, Gross et al. 2005).
 """
@@ -12,7 +12,6 @@ the default, no real person's film is in the average at all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
-from updp.methods.learned import OnPack, stacked, unfit
+from updp.methods.learned import OnPack
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,9 +41,9 @@ class KSame(OnPack):
         summary="the average of k people near in identity space",
         knob="k, from 2 to max_k, geometric",
         default_strength=0.5,
-        guarantee="a film tells at most log2(groups) bits of its patient; k-anonymous among the people given to fit",
+        guarantee="a film tells at most log2(groups) bits of its patient",
         paper="Newton, Sweeney & Malin 2005; Gross et al. 2005",
-        domain="cxr",
+        domains=("chest",),
         needs=frozenset({"identity", "classifier"}),
     )
 
@@ -61,20 +60,10 @@ class KSame(OnPack):
         if choose not in ("identity", "findings"):
             raise ValueError("choose is one of identity, findings")
         self.max_k, self.choose, self.folder = max_k, choose, gallery
-        self._fitted: Gallery | None = None
         self._groups: dict[int, list[Tensor]] = {}
 
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Take these studies as the gallery, the first film of each patient."""
-        first: dict[str, Study] = {}
-        for study in train:
-            if unfit(study) is None:
-                first.setdefault(study.patient_id, study)
-        self._fitted = self._described(stacked(list(first.values()), self.size)) if first else None
-        self._groups.clear()
-
     @cached_property
-    def _embedded(self) -> Gallery:
+    def gallery(self) -> Gallery:
         """Films of a folder: the caller's, else the invented people of the pack, one film each."""
         from updp.models.errors import PackError
 
@@ -83,7 +72,7 @@ class KSame(OnPack):
         for path in sorted(p for p in folder.glob("*") if p.suffix in (".jpg", ".jpeg", ".png")):
             seen.setdefault(path.stem.split("-")[0], path)  # <person>-<film>
         if not seen:
-            raise PackError("k-same needs people to average: give gallery=FOLDER, or call fit with studies")
+            raise PackError("k-same needs people to average: give gallery=FOLDER")
         return self._described(_read(list(seen.values()), self.size))
 
     def _described(self, films: Tensor) -> Gallery:
@@ -91,10 +80,6 @@ class KSame(OnPack):
 
         with torch.no_grad():
             return Gallery(films, self.pack.identity.embed(films), self.pack.classifier.probabilities(films))
-
-    @property
-    def gallery(self) -> Gallery:
-        return self._fitted or self._embedded
 
     def k(self, strength: float) -> int:
         return round(2 * math.pow(self.max_k / 2, strength))

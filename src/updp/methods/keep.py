@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
@@ -20,9 +19,6 @@ class Keep:
         default_strength=None,
         guarantee="none: ribs, heart and spine still identify the patient",
     )
-
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Nothing to learn."""
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]

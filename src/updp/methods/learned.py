@@ -5,7 +5,6 @@ A subclass writes one function, films to films; batching, refusals and the metho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -45,9 +44,6 @@ class OnPack:
     @property
     def size(self) -> int:
         return int(self.pack.info.get("size", 256))
-
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Nothing to learn here: weights come from `updp train method`."""
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
@@ -29,9 +28,6 @@ class Pixelate:
         if not 0 < max_cell <= 1:
             raise ValueError("max_cell is a fraction of the film's side, in (0, 1]")
         self.max_cell = max_cell
-
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Nothing to learn."""
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]

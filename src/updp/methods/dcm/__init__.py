@@ -11,6 +11,6 @@ INFO = MethodInfo(
     default_strength=1.0,
     guarantee="none; at rho = 1 the film tells what a short code tells, whose length the weights' card states",
     paper="Tian et al., Semantics versus Identity, arXiv 2507.21703 (design after its abstract)",
-    domain="cxr",
+    domains=("chest",),
     needs=frozenset({"generator", "autoencoder", "vlm", "identity"}),
 )

@@ -11,6 +11,6 @@ INFO = MethodInfo(
     default_strength=1 / 3,
     guarantee="none; pixels move by at most mu (n - 1) / 2",
     paper="Packhäuser et al., Deep Learning-Based Anonymization of Chest Radiographs, MICCAI 2023",
-    domain="cxr",
+    domains=("chest",),
     needs=frozenset({"identity"}),
 )

@@ -11,6 +11,6 @@ INFO = MethodInfo(
     default_strength=0.5,
     guarantee="none",
     paper="Kim et al., Privacy-Net, IEEE TMI 2021",
-    domain="cxr",
+    domains=("chest",),
     needs=frozenset({"identity", "classifier"}),
 )

@@ -11,6 +11,6 @@ INFO = MethodInfo(
     default_strength=1.0,
     guarantee="none below strength 1; at 1 the film tells of its patient what the findings' labels tell, no more",
     paper="Akhter et al., Hide Identity, Preserve Pathology, PMLR 317, 2026",
-    domain="cxr",
+    domains=("chest",),
     needs=frozenset({"autoencoder", "identity", "labels"}),
 )
