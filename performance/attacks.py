@@ -19,7 +19,8 @@ import numpy as np
 import updp
 from updp.core.measurement import Measurement
 from updp.core.reasons import Refused
-from updp.core.record import BENCHMARK_KEY, FINDINGS, split_of
+from updp.core.record import BENCHMARK_KEY, split_of
+from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.probes.attacks import NAMES, Budget, FolderCache, attacks
 from updp.sources import Refusal, open_source

@@ -16,6 +16,7 @@ SRC = Path(__file__).parents[1] / "src"
 #: The parts, each using only those before it. ``updp`` is the package's own front: the public names and ``__main__``.
 ORDER = (
     "core",
+    "domains",
     "imaging",
     "reports",
     "screening",

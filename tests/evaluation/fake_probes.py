@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from updp.core.measurement import Measurement, TooFewPatients
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import fold
 from updp.evaluation.statistics import auc

@@ -9,7 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from tests.methods.tiny import tiny_pack
 from tests.training.miniature import SIZE, studies
-from updp.core.record import FINDINGS, Study
+from updp.core.record import Study
+from updp.domains.chest.labels import FINDINGS
 from updp.methods import make_method
 from updp.methods.adversaries import Game, Pairs, linkage
 from updp.methods.privdiff.training import SHARES, draw_heard

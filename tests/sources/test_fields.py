@@ -44,10 +44,3 @@ def test_an_absurd_age_is_unknown():
 )
 def test_dates(value, date):
     assert fields.date_of(value) == date
-
-
-@pytest.mark.parametrize(
-    ("value", "view"), [("pa", "PA"), ("AP", "AP"), ("LL", "LATERAL"), ("Lateral", "LATERAL"), ("OBLIQUE", None)]
-)
-def test_views(value, view):
-    assert fields.view_of(value) == view

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from updp.core.record import FINDINGS, Report, Study
+from updp.core.record import Report, Study
+from updp.domains.chest.labels import FINDINGS
 from updp.training.config import PackConfig
 
 SIZE = 64

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from updp.core.record import FINDINGS, Report
-from updp.training.prompts import clean_sentences, compose, describe, phrases
+from updp.core.record import Report
+from updp.domains.chest.labels import FINDINGS
+from updp.domains.chest.words import compose, phrases
+from updp.training.prompts import clean_sentences, describe
 
 
 @pytest.mark.parametrize(

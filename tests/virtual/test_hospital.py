@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from updp.core.reasons import Reason, Refused
-from updp.core.record import FINDINGS, Study
+from updp.core.record import Study
+from updp.domains.chest.labels import FINDINGS
 from updp.sources import Refusal, open_source
 from updp.virtual import drawing
 from updp.virtual.canaries import sweep

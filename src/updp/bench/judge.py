@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
+from updp.domains.chest.words import phrases
 from updp.evaluation.probes.utility.lpips import read_trunk, trunk_features
 from updp.models.images import batched
 from updp.training.autoencoder import as_tensor
 from updp.training.figures import mean_auc, recall_at
-from updp.training.prompts import phrases
 from updp.training.vlm import draw_texts
 
 if TYPE_CHECKING:

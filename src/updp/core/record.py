@@ -15,31 +15,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from updp.core.confidential import Confidential
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-View = Literal["PA", "AP", "LATERAL"]
 Sex = Literal["F", "M"]
 Split = Literal["train", "val", "test"]
-
-#: The fourteen findings of ChestX-ray14, in the order of its paper; the label set of the embedded models.
-FINDINGS: tuple[str, ...] = (
-    "Atelectasis",
-    "Cardiomegaly",
-    "Effusion",
-    "Infiltration",
-    "Mass",
-    "Nodule",
-    "Pneumonia",
-    "Pneumothorax",
-    "Consolidation",
-    "Edema",
-    "Emphysema",
-    "Fibrosis",
-    "Pleural_Thickening",
-    "Hernia",
-)
 
 #: Splits of public benchmarks are made with this key so that everyone gets the same ones. It protects nothing.
 BENCHMARK_KEY = b"updp public benchmark key, not a secret"
@@ -68,7 +51,7 @@ class Study:
     study_id: str
     patient_id: str
     path: Path | None = None  # where the pixels are; None for a report without a film
-    view: View | None = None
+    view: str | None = None  # one of the views of the study's domain
     labels: tuple[str, ...] | None = None  # findings present; () is "none found", None is "not labelled"
     report: Report | None = None
     report_path: Path | None = None  # a report that is read only when the study is
@@ -79,6 +62,7 @@ class Study:
     pixels: NDArray[np.float32] | None = field(default=None, repr=False)  # H x W in [0, 1], white is dense
     header: Any = field(default=None, repr=False)  # pydicom Dataset without pixel data
     notes: Mapping[str, Any] = field(default_factory=dict)  # what stations decided; words of ours, never the data's
+    known: Confidential | None = field(default=None, repr=False)  # names in the header, from screen to report alone
 
     def but(self, **changes: Any) -> Study:
         """This study with some fields changed."""
@@ -94,16 +78,3 @@ def split_of(patient_id: str, key: bytes) -> Split:
     digest = hmac.new(key, b"split\x00" + patient_id.encode(), "sha256").digest()
     place = int.from_bytes(digest[:8], "big") / 2**64
     return "train" if place < 0.7 else "val" if place < 0.8 else "test"
-
-
-#: Label names of CheXpert and MIMIC-CXR that are not among FINDINGS under the same name.
-CHEXPERT_LABELS: tuple[str, ...] = (
-    "No Finding",
-    "Enlarged Cardiomediastinum",
-    "Lung Opacity",
-    "Lung Lesion",
-    "Pleural Effusion",
-    "Pleural Other",
-    "Fracture",
-    "Support Devices",
-)

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from updp.core.confidential import Confidential
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
-from updp.core.record import CHEXPERT_LABELS, FINDINGS, Report, Study
+from updp.core.record import Report, Study
+from updp.domains.chest.labels import LABELS
 from updp.imaging.square import square
 from updp.methods import make_method
 from updp.release.residual import residual_spans
@@ -134,9 +136,8 @@ class Screen:
             study = study.but(header=header)
         painted = sum(box.painted for box in screened.boxes)
         pixels = square(screened.pixels, self.policy.image.size, self.policy.image.fit)
-        notes = {**study.notes, "known": known, "boxes_painted": painted, "boxes": len(screened.boxes)}
-        notes["text_checked"] = checked
-        return study.but(pixels=pixels, notes=notes)
+        study = study.noted(boxes_painted=painted, boxes=len(screened.boxes), text_checked=checked)
+        return study.but(pixels=pixels, known=Confidential(known))
 
 
 class CleanReport:
@@ -151,10 +152,10 @@ class CleanReport:
             self.cleaner = Cleaner(detect(), key, mode=policy.report.mode)
 
     def __call__(self, study: Study) -> Study:
-        notes = dict(study.notes)
-        known = notes.pop("known", ())
+        known = study.known.reveal() if study.known else ()
+        study = study.but(known=None)
         if not study.report or self.cleaner is None:
-            return study.but(report=None, notes=notes)
+            return study.but(report=None)
         if sum(map(len, study.report.sections.values())) > self.policy.max_characters:
             raise Refused(Reason.REPORT_TOO_LONG)
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
@@ -163,8 +164,8 @@ class CleanReport:
         # The receiver's detector shares nothing with ours: what it would object to stays here.
         if any(residual_spans(text, mode=self.cleaner.mode) for text in cleaned.report.sections.values()):
             raise Refused(Reason.REPORT_RESIDUAL)
-        notes |= {"phi": dict(cleaned.counts), "retention": cleaned.retention}
-        return study.but(report=cleaned.report or None, notes=notes)
+        study = study.noted(phi=dict(cleaned.counts), retention=cleaned.retention)
+        return study.but(report=cleaned.report or None)
 
 
 class Pseudonymise:
@@ -172,7 +173,7 @@ class Pseudonymise:
 
     def __init__(self, policy: Policy, key: Key) -> None:
         self.key = key
-        self.allowed = {*FINDINGS, *CHEXPERT_LABELS, *policy.release.labels}
+        self.allowed = {*LABELS.names, *policy.release.labels}
 
     def __call__(self, study: Study) -> Study:
         labels, unknown = study.labels, 0
@@ -185,12 +186,12 @@ class Pseudonymise:
             patient_id=self.key.patient(study.patient_id),
             path=None,
             report_path=None,
+            known=None,
             labels=labels,
             date=None if study.date is None else study.date + self.key.shift(study.patient_id),
             age=None if study.age is None else min(study.age, 90),
             split=study.split or self.key.split(study.patient_id),
-            notes={**study.notes, "labels_dropped": unknown},
-        )
+        ).noted(labels_dropped=unknown)
 
 
 class MakeFilm:
@@ -219,7 +220,7 @@ class MakeFilm:
             if result.pixels is None or result.refused is not None:
                 out.append(Stopped("image", result.refused or Reason.METHOD_REFUSED))
             else:
-                out.append(study.but(pixels=result.pixels, notes={**study.notes, "decided": dict(result.decided)}))
+                out.append(study.but(pixels=result.pixels).noted(decided=dict(result.decided)))
         return out
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Split, Study
+from updp.domains.chest.labels import LABELS
+from updp.domains.chest.views import view_of
 from updp.sources.base import Layout, Refusal
-from updp.sources.fields import age_of, labels_of, sex_of, view_of
+from updp.sources.fields import age_of, sex_of
 from updp.sources.files import BadSource, Members, Stems, checked_text, raw_lines, read_table
 
 # The names "OriginalImage[Width,Height]" have a comma of their own: only the columns before them line up with the rows.
@@ -70,7 +72,7 @@ class ChestXray14(Layout):
                     patient_id=patient,
                     path=films.find(stem if "/" not in image else image),
                     view=view_of(view),
-                    labels=labels_of(findings.split("|")) if findings else None,
+                    labels=LABELS.canonical(findings.split("|")) if findings else None,
                     age=age_of(age),
                     sex=sex_of(sex),
                     split=_split(stem, official),

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from updp.core.reasons import Reason, Refused
-from updp.core.record import Split, Study, View
+from updp.core.record import Split, Study
+from updp.domains.chest.labels import LABELS as CHEST_LABELS
+from updp.domains.chest.views import View, view_of
 from updp.sources.base import Layout, Refusal
-from updp.sources.fields import age_of, labels_of, sex_of, view_of
+from updp.sources.fields import age_of, sex_of
 from updp.sources.files import BadSource, checked_text, read_table
 
 #: The fourteen columns of labels, also those of MIMIC-CXR's chexpert table.
@@ -87,7 +89,9 @@ def positives(values: Sequence[str]) -> tuple[str, ...] | None:
     """Labels marked 1, None for a row without any mark."""
     if not any(value.strip() for value in values):
         return None
-    return labels_of(label for label, value in zip(LABELS, values, strict=True) if value.strip() in ("1", "1.0"))
+    return CHEST_LABELS.canonical(
+        label for label, value in zip(LABELS, values, strict=True) if value.strip() in ("1", "1.0")
+    )
 
 
 def _view(side: str, projection: str) -> View | None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from updp.core.global_state import quiet
 from updp.core.reasons import Reason, Refused
-from updp.core.record import Report, Study, View
+from updp.core.record import Report, Study
+from updp.domains.chest.views import View, view_of
 from updp.imaging.dicom import DICOMDIR, read_dicom, windowed
 from updp.sources import sections
-from updp.sources.fields import age_of, date_of, sex_of, view_of
+from updp.sources.fields import age_of, date_of, sex_of
 from updp.sources.files import checked_text
 
 #: CR, DX (for presentation, for processing) and secondary capture image storage, multi-frame kinds included.

@@ -1,26 +1,11 @@
-"""Values of a table or header as they mean: view, sex, age, date, split, labels."""
+"""Values of a table or header as they mean: sex, age, date, split."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
 from hashlib import blake2b
 
-from updp.core.record import FINDINGS, Sex, Split, View
-
-_LATERAL = {"LATERAL", "LL", "RL", "LAT", "L", "LEFT LATERAL", "RIGHT LATERAL", "LLD", "RLD", "LLO", "RLO"}
-_PA = {"PA", "POSTERO-ANTERIOR", "POSTEROANTERIOR"}
-_AP = {"AP", "ANTERO-POSTERIOR", "ANTEROPOSTERIOR"}
-#: CheXpert's names for findings that ChestX-ray14 calls otherwise.
-SAME_FINDING = {"pleural effusion": "Effusion", "pleural thickening": "Pleural_Thickening"}
-_CANONICAL = {name.lower().replace("_", " "): name for name in FINDINGS} | SAME_FINDING
-_NO_FINDING = {"no finding", "no findings", "normal"}
-
-
-def view_of(value: object) -> View | None:
-    """PA, AP or LATERAL from a view position; None for anything else."""
-    text = str(value or "").strip().upper()
-    return "PA" if text in _PA else "AP" if text in _AP else "LATERAL" if text in _LATERAL else None
+from updp.core.record import Sex, Split
 
 
 def sex_of(value: object) -> Sex | None:
@@ -63,17 +48,6 @@ def split_of(value: object) -> Split | None:
     if text in ("val", "valid", "validate", "validation", "dev"):
         return "val"
     return "test" if text in ("test", "testing") else None
-
-
-def labels_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Findings under the names of ``FINDINGS`` where they coincide, else their own; "no finding" is the empty tuple."""
-    out: dict[str, None] = {}
-    for name in names:
-        plain = name.strip()
-        key = plain.lower().replace("_", " ")
-        if plain and key not in _NO_FINDING:
-            out[_CANONICAL.get(key, plain)] = None
-    return tuple(out)
 
 
 def number_of(text: str) -> int:

@@ -14,9 +14,11 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
+from updp.domains.chest.labels import LABELS
+from updp.domains.chest.views import view_of
 from updp.sources import sections
 from updp.sources.base import Layout, Refusal
-from updp.sources.fields import age_of, date_of, labels_of, sex_of, split_of, view_of
+from updp.sources.fields import age_of, date_of, sex_of, split_of
 from updp.sources.files import BadSource, checked_text, open_parquet, open_table, raw_lines, read_table
 
 #: Our name of a column, and the names it may have in a manifest; the first that is filled counts.
@@ -315,4 +317,4 @@ def _labels(value: object) -> tuple[str, ...] | None:
     names = value.split("|") if isinstance(value, str) else value
     if not isinstance(names, list):
         raise Refused(Reason.ROW_UNREADABLE)
-    return labels_of(_text(name) for name in names)
+    return LABELS.canonical(_text(name) for name in names)

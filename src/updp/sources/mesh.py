@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 
 
 @cache

@@ -12,9 +12,11 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Split, Study
+from updp.domains.chest.labels import LABELS as CHEST_LABELS
+from updp.domains.chest.views import view_of
 from updp.sources.base import Layout, Refusal
 from updp.sources.chexpert import LABELS
-from updp.sources.fields import date_of, labels_of, split_of, view_of
+from updp.sources.fields import date_of, split_of
 from updp.sources.files import BadSource, Members, Table, checked_text, files_below, read_table
 
 _SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -124,7 +126,7 @@ class MimicCXR(Layout):
 def _named(bits: int | None) -> tuple[str, ...] | None:
     if not bits:
         return None
-    return labels_of(label for at, label in enumerate(LABELS) if bits >> at & 1)
+    return CHEST_LABELS.canonical(label for at, label in enumerate(LABELS) if bits >> at & 1)
 
 
 def _table(root: Path, kind: str) -> Path | None:

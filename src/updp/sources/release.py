@@ -13,8 +13,9 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
+from updp.domains.chest.views import view_of
 from updp.sources.base import Layout, Refusal
-from updp.sources.fields import age_of, date_of, sex_of, split_of, view_of
+from updp.sources.fields import age_of, date_of, sex_of, split_of
 from updp.sources.files import BadSource, checked_text, open_parquet, raw_lines
 
 _COLUMNS = (

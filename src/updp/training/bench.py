@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
+from updp.domains.chest.words import compose
 from updp.models.pack import Pack, load_pack
 from updp.training.autoencoder import as_tensor
 from updp.training.classifier import ClassifierStage
@@ -29,7 +30,6 @@ from updp.training.corpus import Corpus, prepare_corpus
 from updp.training.figures import aucs, frechet, mean_auc, psnr, ssim
 from updp.training.identity import IdentityStage, identity_figures
 from updp.training.loop import run_stage
-from updp.training.prompts import compose
 from updp.training.recipe import read_films
 from updp.training.vlm import film_features, vlm_figures
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier

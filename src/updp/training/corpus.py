@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.record import BENCHMARK_KEY, FINDINGS, Study, split_of
+from updp.core.record import BENCHMARK_KEY, Study, split_of
+from updp.domains.chest.labels import FINDINGS
 from updp.training.prompts import clean_sentences
 
 

@@ -6,15 +6,13 @@ No age, sex, date or name is ever part of it: what a generator is never told it 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from updp.core.record import Report
+from updp.domains.chest.words import compose
 
 if TYPE_CHECKING:
     from updp.reports import Detector
@@ -50,34 +48,6 @@ def clean_sentences(report: Report, detector: Detector | None = None) -> list[st
                 seen.setdefault(sentence)
             start = end
     return list(seen)
-
-
-@cache
-def phrases() -> dict[str, dict[str, list[str]]]:
-    return tomllib.loads(resources.files("updp.training").joinpath("phrases.toml").read_text())
-
-
-def compose(findings: Sequence[str], view: str, rng: np.random.Generator) -> str:
-    """A short report that says these findings, and now and then what is normal beside them."""
-    said = phrases()
-
-    def one(choices: list[str]) -> str:
-        return choices[int(rng.integers(len(choices)))]
-
-    sentences = [one(said["findings"][name]) for name in findings]
-    if not findings:
-        kinds = [k for k in ("film", "lungs", "heart", "pleura") if rng.random() < 0.55] or ["film"]
-        sentences = [one(said["normal"][k]) for k in kinds]
-    else:
-        if "Cardiomegaly" not in findings and rng.random() < 0.25:
-            sentences.append(one(said["normal"]["heart"]))
-        if "Effusion" not in findings and "Pneumothorax" not in findings and rng.random() < 0.2:
-            sentences.append(one(said["normal"]["pleura"]))
-    order = rng.permutation(len(sentences))
-    sentences = [sentences[i] for i in order]
-    if view in said["views"] and rng.random() < 0.5:
-        sentences.insert(0, one(said["views"][view]))
-    return " ".join(sentences)
 
 
 def describe(

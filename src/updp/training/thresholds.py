@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
 from updp.training.bench import codes_of, nearest

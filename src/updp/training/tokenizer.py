@@ -6,7 +6,7 @@ import calendar
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from updp.training.prompts import phrases
+from updp.domains.chest.words import phrases
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

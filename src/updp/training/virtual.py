@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from updp.domains.chest.words import compose
 from updp.models.pack import Pack
 from updp.training.bench import nearest, pixel_codes
-from updp.training.prompts import compose
 
 #: Findings that come and go within months, and how often an examination shows one.
 _PASSING = ("Effusion", "Atelectasis", "Infiltration", "Pneumonia", "Consolidation", "Edema", "Pneumothorax")

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
+from updp.domains.chest.words import phrases
 from updp.models.backbone import FEATURES, pooled
 from updp.models.vlm import VisionLanguage, sentence
 from updp.training.augment import augment
@@ -28,7 +29,7 @@ from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc, recall_at
 from updp.training.looks import Looks
 from updp.training.loop import StageConfig
-from updp.training.prompts import describe, phrases
+from updp.training.prompts import describe
 
 #: Weight of reading a text's words from its states, beside telling texts apart.
 WORDS = 0.2

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-from updp.core.record import Sex, View
+from updp.core.record import Sex
+from updp.domains.chest.views import View
 
 Plane = NDArray[Any]
 Side = Literal["left", "right"]

@@ -9,7 +9,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
-from updp.core.record import Sex, View
+from updp.core.record import Sex
+from updp.domains.chest.views import View
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from updp.core.reasons import Reason
-from updp.core.record import View
+from updp.domains.chest.views import View
 
 if TYPE_CHECKING:
     pass

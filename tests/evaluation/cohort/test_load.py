@@ -12,7 +12,8 @@ from tests.sources.exports import write_dicom
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
-from updp.core.record import FINDINGS, Study
+from updp.core.record import Study
+from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.load import NotComparable, _described, label_matrix, load_case
 from updp.imaging.grey import grey8
 from updp.imaging.square import square

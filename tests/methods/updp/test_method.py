@@ -54,6 +54,13 @@ def test_every_mode_makes_a_new_film_of_the_right_kind(pack, mode):
         assert made.decided["mode"] == mode
 
 
+@pytest.mark.parametrize("label", ["Support Devices", "Fracture", "A label of our own"])
+def test_a_study_with_any_label_and_no_report_gets_a_film(pack, label):
+    made = method(pack, mode="literal").deidentify(studies(1, labels=(label,), report=None), None, streams(1))[0]
+    assert made.refused is None
+    assert made.pixels.shape == (256, 256)
+
+
 @pytest.mark.parametrize("search", ["align", "report", "random", "pez", "mma", "steps"])
 def test_every_search_of_the_papers_table_runs_on_the_same_interface(pack, search):
     batch = studies(2)

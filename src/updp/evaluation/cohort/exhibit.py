@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
-from updp.core.record import FINDINGS, Report, Study
+from updp.core.record import Report, Study
+from updp.domains.chest.labels import FINDINGS, LABELS
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.imaging.grey import grey8
 from updp.imaging.read import is_dicom
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
     from updp.sources.base import Source
 
 Films = NDArray[np.uint8]
-#: Names other label sets, and reports, have for the same finding.
-SAME_FINDING = {
-    "Pleural Effusion": "Effusion",
-    "pleural effusion": "Effusion",
-    "pleural thickening": "Pleural_Thickening",
-    "infiltrate": "Infiltration",
-    **{name.lower(): name for name in FINDINGS},
-}
 
 
 class NotComparable(ValueError):
@@ -251,9 +244,9 @@ def label_matrix(studies: list[Study], texts: list[str]) -> NDArray[np.float32]:
     out = np.full((len(studies), len(FINDINGS)), np.nan, np.float32)
     for i, (study, text) in enumerate(zip(studies, texts, strict=True)):
         if study.labels is not None:
-            present = {SAME_FINDING.get(label, label) for label in study.labels}
+            present = set(LABELS.canonical(study.labels))
         elif text.strip():
-            present = {SAME_FINDING.get(found.name, "") for found in findings(text) if found.present}
+            present = set(LABELS.canonical(found.name for found in findings(text) if found.present))
         else:
             continue
         out[i] = [name in present for name in FINDINGS]

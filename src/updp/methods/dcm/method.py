@@ -188,7 +188,7 @@ def block(saliency: Tensor, rho: float) -> Tensor:
 
 def sentences(findings: Sequence[str]) -> str:
     """How the generator is told findings, or that there are none."""
-    from updp.training.prompts import phrases
+    from updp.domains.chest.words import phrases
 
     said = phrases()
     return " ".join(said["findings"][name][0] for name in findings) or said["normal"]["film"][0]

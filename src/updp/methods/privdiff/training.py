@@ -20,7 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
+from updp.domains.chest.words import phrases
 from updp.methods.adversaries import judged, judged_rows
 from updp.methods.privdiff.method import Attributes, Denoiser, PrivDiffNet, age_group
 from updp.methods.privdiff.sas import Suppression
@@ -33,7 +34,6 @@ from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.generator import cached_latents
 from updp.training.loop import StageConfig, TrainingError
-from updp.training.prompts import phrases
 
 CONFIG = StageConfig(steps=2000, batch=16, rate=1e-3, warmup=30, average=0.995)
 #: Share of films told each branch; the rest is told a random set.

@@ -12,7 +12,7 @@ pipeline with another search: ``report``, ``random``, ``pez``, ``mma``, ``steps`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -64,7 +64,7 @@ class UPDP:
         default_strength=0.5,
         guarantee="none; mode 'ldp': local DP of 4 / temperature per prompt word, summed over the words of a study",
         paper="Utility-Preserving De-identification Pipeline, arXiv 2604.07128",
-        domain="cxr",
+        domains=("chest",),
         needs=frozenset({"vlm", "generator", "autoencoder", "identity", "classifier"}),
     )
 
@@ -134,9 +134,6 @@ class UPDP:
 
         detector = Detector(extra_block=self.block, extra_allow=self.allow)
         return Guard(self.vocabulary, detector.spans)
-
-    def fit(self, train: Iterable[Study], services: Any, rng: np.random.Generator) -> None:
-        """Nothing to learn: the pack's models are used as they are."""
 
     # -- the method --------------------------------------------------------------------------------------------------
 
@@ -435,7 +432,8 @@ class FilmCheck:
 
 def words_of(study: Study, rng: np.random.Generator) -> str:
     """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none."""
-    from updp.training.prompts import clean_sentences, compose
+    from updp.domains.chest.words import compose
+    from updp.training.prompts import clean_sentences
 
     if study.report:
         sentences = clean_sentences(study.report)

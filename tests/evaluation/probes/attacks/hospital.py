@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.probes.attacks.base import Budget
 

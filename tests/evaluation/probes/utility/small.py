@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.models.pack import Pack, load_pack, save_weights, write_pack_toml
 

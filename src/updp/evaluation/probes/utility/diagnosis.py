@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from updp.core.cache import Cache
 from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
-from updp.core.record import FINDINGS
+from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import (

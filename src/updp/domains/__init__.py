@@ -1,0 +1,1 @@
+"""Domains: what is particular to one kind of image, one folder or file each."""

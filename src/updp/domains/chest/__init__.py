@@ -1,0 +1,1 @@
+"""Chest films and their reports."""
