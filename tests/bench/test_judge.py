@@ -5,6 +5,8 @@ from tests.training.miniature import SIZE, studies
 from updp.bench.judge import JudgeError, Words, load_judge, read_alexnet, train_judge
 from updp.training.corpus import prepare_corpus
 
+pytestmark = pytest.mark.numeric
+
 # AlexNet's layers with few channels, under torchvision's names.
 _SHAPES = {0: (8, 3, 11), 3: (12, 8, 5), 6: (16, 12, 3), 8: (16, 16, 3), 10: (16, 16, 3)}
 

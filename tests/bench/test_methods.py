@@ -1,15 +1,21 @@
 """The bench of methods: same patients for all, published figures beside ours, resumable, never a bare number."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.conftest import Hospital, sweep
 from tests.evaluation.fake_probes import Budget, Fixed, PixelLinkage, figure
+from tests.evaluation.probes.attacks import hospital
+from tests.evaluation.probes.utility import small
 from updp.bench import methods as module
 from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, published
 from updp.core.measurement import Measurement
 from updp.evaluation.cohort.sample import Setting
+from updp.evaluation.evaluate import run_probes
+from updp.evaluation.probes.attacks.base import Budget as Attacks
+from updp.evaluation.probes.utility.text_metrics import R2Gen, text_measures
 from updp.methods import METHODS, UnknownMethod
 
 
@@ -146,3 +152,23 @@ def test_a_sharing_without_a_figure_is_shown_as_none_before_and_after_it_is_kept
     kept = Row(row.setting, (Measurement.from_json(json.loads(json.dumps(gain.to_json()))),), 1.0, 0, 10)
     for one in (row, kept):
         assert "| 12.3, –, – |" in "\n".join(module._reports([one], published()))
+
+
+def test_every_column_is_filled_by_a_probe_the_bench_runs(tmp_path):
+    """Names alone: six patients are too few for a figure, and what could not be measured says its name."""
+    few = small.exhibit(patients=6, films=1)
+    asked = module._probes(list(module.TABLES))
+    measured = list(run_probes(few, small.pack(tmp_path), Attacks.quick(), 0, probes=asked))
+    frozen = [probe for probe in asked if probe.name == "verification"]
+    lean = hospital.SMALL.but(rebuilt=0)
+    measured += run_probes(hospital.exhibit(patients=28), hospital.simple_pack(tmp_path), lean, 0, probes=frozen)
+    assert not any(m.detail.get("failed") for m in measured)
+    texts = text_measures(["the heart"], ["the heart"], ["p"], seed=0, normaliser=R2Gen(["the heart"]), java=False)
+    regime = "transfer de-identified"
+    row = Row(Setting.parse("keep"), (*measured, *(replace(m, name=f"{m.name}: {regime}") for m in texts)), 1.0, 0, 6)
+    columns = [name for _, name, _ in (*module.PRIVACY, *module.UTILITY)]
+    columns += [f"{who} accuracy {how}" for who in ("age", "sex") for how in ("frozen", "retrained")]
+    columns += ["verification max(AUC, 1−AUC) A0 frozen"]  # of the picture
+    assert [name for name in columns if row.find(name) is None] == []
+    assert [metric for metric in module.TEXT if module._text(row, metric, "R2Gen", regime) is None] == []
+    assert len({id(module._text(row, metric, "R2Gen", regime)) for metric in module.TEXT}) == len(module.TEXT)

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from tests.chance import at_chance
 from tests.evaluation.probes.attacks import hospital
 from tests.evaluation.probes.utility import small
 from updp.core.policy import GatePolicy
 from updp.evaluation.evaluate import NO_MEMBERS, NOT_QUICK, SAVINGS, default_probes, left_out, run_probes
 from updp.evaluation.probes.attacks import attacks
-from updp.evaluation.probes.attacks.base import Budget, too_few
+from updp.evaluation.probes.attacks.base import Budget
 from updp.evaluation.probes.utility import utilities
 from updp.evaluation.report import CURVES, curve_points
 from updp.release.gate import BOUNDS, MEASUREMENTS, judge
@@ -105,8 +106,15 @@ def test_strangers_to_the_generator_are_told_apart_from_too_few(attacked):
     found = [m for m in attacked if m.name == "strongest membership"]
     # The simple pack keeps no list of training films, which is neither.
     assert found
-    assert too_few(0, "patients known to have trained the generator") == NO_MEMBERS
     assert all(m.reason != NO_MEMBERS for m in found)
+
+
+def test_a_generator_that_learned_from_none_of_the_patients_is_known_by_its_reason(untouched, tmp_path):
+    from updp.evaluation.probes.attacks.membership import Membership
+
+    probe = Membership(members=np.zeros(len(untouched), bool))
+    found = run_probes(untouched, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=[probe])
+    assert {m.reason for m in found if m.name == "strongest membership"} == {NO_MEMBERS}
 
 
 def test_measurements_are_plain_json_without_a_patient(attacked, untouched):
@@ -188,5 +196,5 @@ def test_attacks_look_at_real_films_once_whatever_a_method_keeps_back(untouched,
         assert sum(film.tobytes() in real for film in seen) == (0 if seed else len(untouched))
         assert len(seen) == (0 if seed else len(untouched)) + len(untouched) - len(gone)
         strongest = next(m for m in found if m.name == "strongest linkage")
-        assert strongest.low <= 0.5
+        assert at_chance(strongest)
         seen.clear()

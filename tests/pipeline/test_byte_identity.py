@@ -46,6 +46,8 @@ def content(path: Path) -> bytes:
         return repr((pixels.shape, pixels.dtype.str)).encode() + pixels.tobytes()
     if path.suffix == ".parquet":
         return json.dumps(pq.read_table(path).to_pylist(), sort_keys=True, default=str).encode()
+    if path.name == "run.json":  # which processor it was made on is no part of what was made
+        data = json.dumps({name: value for name, value in json.loads(data).items() if name != "made_on"}).encode()
     return data.replace(updp.__version__.encode(), b"VERSION")
 
 

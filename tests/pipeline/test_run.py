@@ -604,3 +604,13 @@ def test_the_survey_finds_doubled_ids_and_torn_studies_in_eight_bytes_each(hospi
     assert survey.films == 12
     assert len(survey.duplicates) == 1
     assert len(survey.conflicts) == 1
+
+
+def test_the_run_record_names_every_instruction_set_it_ran_on(tmp_path, hospital, key, policy, monkeypatch):
+    from updp.pipeline import run as module
+
+    source, record = hospital.write(), tmp_path / "out" / "run.json"
+    for kernels in ("AVX2", "AVX512", "AVX512"):
+        monkeypatch.setattr(module, "instruction_set", lambda torch, kernels=kernels: {"numpy": kernels})
+        module.deidentify(source, tmp_path / "out", key=key, policy=policy, workers=1)
+    assert json.loads(record.read_bytes())["made_on"] == [{"numpy": "AVX2"}, {"numpy": "AVX512"}]

@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.core import version
-from updp.core.global_state import quiet
+from updp.core.global_state import instruction_set, quiet
 from updp.core.keys import Key, default_path
 from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
 from updp.core.storage import OutputError, explain, write_bytes
 from updp.imaging.encode import encode_png
+from updp.methods import method_info
 from updp.pipeline import stations
 from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
@@ -96,7 +97,12 @@ def deidentify(
     limit: int | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Make a release of ``source`` at ``out``; the same call again resumes or confirms it."""
+    """Make a release of ``source`` at ``out``; the same call again resumes or confirms it.
+
+    The same key, seed, policy and source give the same bytes with any number of workers and threads, on processors
+    with the same instruction set; ``run.json`` names it. Elsewhere methods that compute with networks may differ in the
+    last bits, which can turn a grey value by one, or a choice between two equals.
+    """
     from updp.sources import open_source
 
     policy = policy if isinstance(policy, Policy) else Policy.load(Path(policy)) if policy else Policy()
@@ -121,7 +127,7 @@ def deidentify(
     with _owned(target):
         survey = take_survey(opened, key)
         identity = _identity(opened, policy, key, seed, limit, survey)
-        _begin(target, identity)
+        _begin(target, identity, instruction_set(torch=bool(method_info(policy.method.name).needs)))
         if (done := finished(target)) is not None:
             _clean(target)
             return done
@@ -400,8 +406,11 @@ _CHANGED = {
 }
 
 
-def _begin(out: Path, identity: dict[str, Any]) -> None:
-    """Note what the run is; refuse to go on with a different one. The note outlives the run."""
+def _begin(out: Path, identity: dict[str, Any], kernels: dict[str, str]) -> None:
+    """Note what the run is and what it ran on; refuse to go on with a different one. The note outlives the run.
+
+    Another processor may go on with a run: its films are as good, but their last bits may be others (``kernels``).
+    """
     noted = out / "run.json"
     try:
         before = json.loads(noted.read_bytes())
@@ -409,12 +418,13 @@ def _begin(out: Path, identity: dict[str, Any]) -> None:
         before = None
     except ValueError:
         raise RunError("the output's run record is damaged; choose a new output folder") from None
+    made_on = before.pop("made_on", []) if isinstance(before, dict) else []
     if before is not None and before != identity:
         why = [text for name, text in _CHANGED.items() if before.get(name) != identity.get(name)]
         raise RunError(f"this output {'; it '.join(why)}. Use a new output folder, or the same settings to resume.")
     try:
-        if before is None:
-            write_bytes(noted, json.dumps(identity).encode(), mode=0o600)
+        if kernels not in made_on:
+            write_bytes(noted, json.dumps(identity | {"made_on": [*made_on, kernels]}).encode(), mode=0o600)
         for folder in (".work/shards", ".work/build/images", ".work/build/reports"):
             (out / folder).mkdir(parents=True, exist_ok=True)
         (out / "vault").mkdir(mode=0o700, exist_ok=True)

@@ -15,6 +15,8 @@ from updp.pipeline.run import deidentify
 from updp.release import manifest
 from updp.release.verify import verify
 
+pytestmark = pytest.mark.numeric
+
 REPORT = Report({"findings": "Small left effusion. No mass. Seen by Dr. John Smith, January 7 2019."})
 
 
@@ -61,12 +63,16 @@ def test_a_study_with_any_label_and_no_report_gets_a_film(pack, label):
     assert made.pixels.shape == (256, 256)
 
 
-@pytest.mark.parametrize("search", ["align", "report", "random", "pez", "mma", "steps"])
-def test_every_search_of_the_papers_table_runs_on_the_same_interface(pack, search):
-    batch = studies(2)
-    written = method(pack, search=search, steps=2).write(batch, films(batch), 0.0, streams(2))
-    assert len(written.texts) == 2
-    assert all(text for text in written.texts)
+def test_every_search_of_the_papers_table_writes_prompts_of_its_own(pack):
+    batch, prompts = studies(2), {}
+    for search in ("align", "report", "random", "pez", "mma", "steps"):
+        written = method(pack, search=search, steps=8, rate=0.5).write(batch, films(batch), 0.0, streams(2))
+        assert all(written.texts)
+        prompts[search] = tuple(written.texts)
+    # Among so few words most are favoured, and the two that start from random ones differ by that favour alone.
+    assert method(pack, search="pez")._projection(0.0).bonus == 0 < method(pack)._projection(0.0).bonus
+    del prompts["pez"]
+    assert len(set(prompts.values())) == len(prompts), prompts
 
 
 @pytest.mark.parametrize("mode", ["resolved", "literal", "ldp"])
@@ -77,7 +83,9 @@ def test_no_prompt_has_a_blocked_word_or_a_detector_hit(pack, mode):
     for text in made.write(batch, films(batch), 0.3, streams(8)).texts:
         assert made.guard.find(text) == []
         assert not {"smith", "john", "boston", "hospital", "january", "7", "2019"} & set(text.split())
-        assert not made.vocabulary.blocked[made.vocabulary.encode(text)].any() or mode == "literal"
+        spelled = {made.vocabulary.tokens[i] for i in made.vocabulary.encode(text)}
+        blocked = {made.vocabulary.tokens[i] for i in made.vocabulary.blocked.nonzero()[:, 0]}
+        assert not spelled & {token for token in blocked if token.isalnum()}
 
 
 def test_the_prompt_is_nowhere_in_what_leaves(pack):

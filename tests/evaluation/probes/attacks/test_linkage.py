@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.chance import at_chance
 from tests.evaluation.probes.attacks.hospital import SMALL, Counting, by_name, exhibit, figures, noise, simple_pack
 from updp.evaluation.probes.attacks import attacks
 from updp.evaluation.probes.attacks.identification import Identification
@@ -12,6 +13,8 @@ from updp.evaluation.probes.attacks.reconstruction import Reconstruction
 from updp.evaluation.probes.attacks.retrieval import Retrieval
 from updp.evaluation.probes.attacks.verification import Verification
 from updp.release.gate import MEASUREMENTS
+
+pytestmark = pytest.mark.numeric
 
 LINKERS = [Verification, Retrieval, Identification, Reconstruction]
 
@@ -96,18 +99,16 @@ def test_films_that_hold_nothing_of_the_patient_are_linked_at_chance(kind, reque
     for attack in attacks(["verification", "retrieval", "identification", "reconstruction"]):
         out |= run(attack, released, pack)
     strongest = out["strongest linkage"]
-    assert strongest.covers(0.5), str(strongest)
+    assert at_chance(strongest), str(strongest)
     assert set(strongest.detail["contenders"]) == {"A1", "A2", "A3", "A2 own film", "A3 own film", "A4", "A4 own film"}
     for name, m in out.items():
         if "real-real" in name or name.startswith("reference") or "TPR" in name or "EER" in name or not m.measured:
             continue
         if name == "reconstruction explained":
             assert m.low < 0.05
-        elif "max(AUC" in name:
-            assert m.low < 0.55, str(m)
-        else:
-            # A 95 % interval misses one time in twenty; none may miss by much.
-            assert m.low - 0.04 <= m.chance <= m.high + 0.04, str(m)
+        elif "max(AUC" not in name:  # a folded area says what the area itself says
+            # A 95 % interval misses chance one time in twenty, and there are fifty of them.
+            assert at_chance(m), str(m)
 
 
 def test_shuffled_patients_give_an_auc_of_one_half(untouched, pack):
@@ -120,7 +121,7 @@ def test_shuffled_patients_give_an_auc_of_one_half(untouched, pack):
     out = run(Verification(), untouched.but(patients=patients, splits=splits), pack)
     for name in ("A0 frozen", "A1 released-released", "A2 released-real", "A3 oracle"):
         m = out[f"verification AUC {name}"]
-        assert m.low - 0.03 <= 0.5 <= m.high + 0.03, str(m)
+        assert at_chance(m), str(m)
 
 
 def test_a_change_that_is_the_same_for_every_film_hides_nothing_from_an_adversary_who_adapts(pack):
@@ -221,8 +222,8 @@ def test_findings_that_differ_from_film_to_film_link_a_film_to_its_own_and_to_no
     labels = np.random.default_rng(3).integers(0, 2, noisy.labels.shape).astype(np.float32)
     out = run(Verification(), noisy.but(labels=labels), pack)
     assert out["verification AUC findings alone own film, for reference"].value > 0.99
-    assert out["verification AUC findings alone, for reference"].covers(0.5)
-    assert out["strongest linkage"].covers(0.5)  # the films themselves hold nothing
+    assert at_chance(out["verification AUC findings alone, for reference"])
+    assert at_chance(out["strongest linkage"])  # the films themselves hold nothing
 
 
 def test_findings_of_the_patient_link_other_films_too(noisy, pack):

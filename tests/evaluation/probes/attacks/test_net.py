@@ -17,6 +17,8 @@ from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
 from updp.evaluation.probes.attacks.verification import Verification
 from updp.models.pack import load_pack
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory):

@@ -15,6 +15,8 @@ from updp.evaluation.probes.utility.captioner import (
     train_captioner,
 )
 
+pytestmark = pytest.mark.numeric
+
 REPORTS = [small.report(np.array([a, b])) for a in (0, 1) for b in (0, 1)]
 TINY = CaptionerConfig(steps=70, width=32, layers=1, heads=2, length=24, batch=16, rate=1e-2)
 

@@ -12,6 +12,8 @@ from updp.evaluation.probes.utility import UTILITIES, utilities
 from updp.evaluation.probes.utility.encoding import encode
 from updp.evaluation.probes.utility.fidelity import Images, ImageText
 
+pytestmark = pytest.mark.numeric
+
 QUICK = Budget.quick().but(draws=100, threads=1)
 SCORE = "image–text score [small vlm]"
 

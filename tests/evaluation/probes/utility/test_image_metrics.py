@@ -32,6 +32,8 @@ from updp.evaluation.probes.utility.image_metrics import (
 )
 from updp.evaluation.probes.utility.lpips import Lpips
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(autouse=True)
 def _one_thread():
@@ -330,7 +332,8 @@ def test_planted_copies_are_found_and_independent_films_are_at_chance():
     training, heldout = g.normal(size=(300, 16)), g.normal(size=(400, 16))
     fresh = g.normal(size=(200, 16))
     honest = near_copies(fresh, training, heldout, np.arange(200), features="identity", seed=0)
-    assert honest.covers(0.05)
+    # Both samples move it: 0.05 ± 4.9 √(0.05 · 0.95 · (1/200 + 1/400)) is at most 0.14.
+    assert honest.value <= 0.14
     copied = fresh.copy()
     copied[:50] = 3 * training[:50]  # the direction counts, not the length
     found = near_copies(copied, training, heldout, np.arange(200), features="identity", seed=0)
