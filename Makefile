@@ -13,7 +13,7 @@ test: .venv/.dev
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -n 2 --dist loadfile
 	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
-	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py
+	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
 
 docs: .venv/.dev
 	.venv/bin/python docs/generate.py
