@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--pack", default="cxr256")
     asked = parser.parse_args()
     studies = chosen(asked.data)
-    made = UPDP(asked.pack).deidentify(studies, None, [np.random.default_rng([7, i]) for i in range(len(studies))])
+    made = UPDP(pack=asked.pack).deidentify(studies, None, [np.random.default_rng([7, i]) for i in range(len(studies))])
     side, gap, head = 256, 8, 30
     sheet = Image.new("L", (len(studies) * (side + gap) - gap, head + 2 * side + gap), 255)
     pen = ImageDraw.Draw(sheet)

@@ -77,7 +77,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     share = asked.prompts // len(modes)
     for number, (name, options) in enumerate(modes.items()):
-        method = UPDP(asked.pack, steps=asked.steps, **options)  # type: ignore[arg-type]
+        method = UPDP(pack=asked.pack, steps=asked.steps, **options)
         method.__dict__["pack"] = pack
         torch.set_num_threads(asked.threads)
         counts = np.zeros(4, int)

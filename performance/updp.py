@@ -50,7 +50,7 @@ def literal_film(method: UPDP, text: str, seed: int) -> torch.Tensor:
     for now, then in pairwise(times):
         t = now.expand(1)
         free = generator.unet(x, t, uncond)
-        v = free + method.guidance * (generator.unet(x, t, cond) - free)
+        v = free + method.options.guidance * (generator.unet(x, t, cond) - free)
         film = alpha(now) * x - sigma(now) * v
         noise = sigma(now) * x + alpha(now) * v
         x = alpha(then) * film + sigma(then) * noise
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pack", default="cxr256")
     asked = parser.parse_args()
-    default, literal = UPDP(asked.pack), UPDP(asked.pack, mode="literal")
+    default, literal = UPDP(pack=asked.pack), UPDP(pack=asked.pack, mode="literal")
     pack = load_pack(asked.pack)
     for method in (default, literal):
         method.__dict__["pack"] = pack
@@ -78,7 +78,7 @@ def main() -> None:
             rows = slice(i, min(i + 32, count))
             places = [j % len(studies) for j in range(rows.start, rows.stop)]
             written = default.write([studies[j] for j in places], films[places], 0.0, [streams[j] for j in places])
-            pack.generator.generate(written.texts, list(range(len(places))), steps, default.guidance)
+            pack.generator.generate(written.texts, list(range(len(places))), steps, default.options.guidance)
 
     def loop(count: int) -> None:
         for i in range(count):
@@ -94,18 +94,18 @@ def main() -> None:
     loop(1)
     count = len(studies)
     before = convolution()
-    ours = seconds(lambda: batched(count, default.sampler_steps), count)
+    ours = seconds(lambda: batched(count, default.options.sampler_steps), count)
     theirs = seconds(lambda: loop(max(1, count // 4)), max(1, count // 4))
     equal = seconds(lambda: batched(count, LITERAL_STEPS), count)
     throughput = (before + convolution()) / 2
     counter = FlopCounterMode(display=False)
     with counter:
-        batched(2, default.sampler_steps)
+        batched(2, default.options.sampler_steps)
     floor = counter.get_total_flops() / 2 / throughput
     print("| what | seconds a film | films a minute | against the literal loop |\n|---|---|---|---|")
     rows = (
         ("literal loop: one study, DDIM 50, two passes", theirs),
-        (f"default: batches of 32, {default.sampler_steps} steps", ours),
+        (f"default: batches of 32, {default.options.sampler_steps} steps", ours),
         (f"default at {LITERAL_STEPS} steps", equal),
     )
     for name, value in rows:
@@ -113,7 +113,7 @@ def main() -> None:
     print(f"\nfloor {floor:.2f} s a film at {throughput / 1e9:.0f} GFLOP/s; the default takes {ours / floor:.2f} ×")
     print("\n| studies | seconds a film | peak memory, MiB |\n|---|---|---|")
     for many in (count, 2 * count, 4 * count):
-        value = seconds(lambda many=many: batched(many, default.sampler_steps), many)  # type: ignore[misc]
+        value = seconds(lambda many=many: batched(many, default.options.sampler_steps), many)  # type: ignore[misc]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"| {many} | {value:.2f} | {peak:.0f} |")
 

@@ -55,7 +55,7 @@ def test_more_people_asked_for_than_there_are_is_an_error():
 
 
 def test_k_same_releases_averages_of_its_gallery_and_nothing_else(pack, people):
-    method = KSame(pack, max_k=4, gallery=people)
+    method = KSame(pack=pack, max_k=4, gallery=people)
     out = method.deidentify(studies(6), 1.0, streams(6))
     films = method.gallery.films
     assert len(films) == 11
@@ -66,7 +66,7 @@ def test_k_same_releases_averages_of_its_gallery_and_nothing_else(pack, people):
 
 
 def test_k_same_gives_people_of_its_gallery_their_own_group(pack, people):
-    method = KSame(pack, max_k=3, gallery=people)
+    method = KSame(pack=pack, max_k=3, gallery=people)
     films = method.gallery.films
     own = [Study(f"g{n}", f"g{n}", f"g{n}", pixels=film[0].numpy()) for n, film in enumerate(films)]
     made = method.deidentify(own, 1.0, streams(len(own)))
@@ -78,18 +78,18 @@ def test_k_same_gives_people_of_its_gallery_their_own_group(pack, people):
 
 
 def test_k_grows_with_strength(pack, people):
-    method = KSame(pack, max_k=8, gallery=people)
+    method = KSame(pack=pack, max_k=8, gallery=people)
     assert [method.k(s) for s in (0.0, 0.5, 1.0)] == [2, 4, 8]
 
 
 def test_k_same_by_findings_runs_on_the_same_groups(pack, people):
-    method = KSame(pack, max_k=4, gallery=people, choose="findings")
+    method = KSame(pack=pack, max_k=4, gallery=people, choose="findings")
     assert method.deidentify(studies(2), 0.0, streams(2))[0].decided["k"] == 2
 
 
 def test_k_same_without_people_says_what_to_give(pack, tmp_path):
     with pytest.raises(PackError, match="gallery=FOLDER"):
-        KSame(pack, gallery=str(tmp_path)).deidentify(studies(1), None, streams(1))
+        KSame(pack=pack, gallery=str(tmp_path)).deidentify(studies(1), None, streams(1))
 
 
 @pytest.mark.parametrize("options", [{"max_k": 1}, {"choose": "luck"}])

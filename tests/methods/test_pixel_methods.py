@@ -144,7 +144,9 @@ def test_dp_pix_on_frequencies_keeps_the_coarse_film_when_epsilon_is_no_protecti
     assert np.abs(made - coarse).mean() < 0.05
 
 
-@pytest.mark.parametrize("options", [{"basis": "wavelets"}, {"kept": 0}, {"delta": 1.0}, {"clip": 0.0}])
+@pytest.mark.parametrize(
+    "options", [{"basis": "wavelets"}, {"basis": "frequencies", "kept": 0}, {"basis": "frequencies", "clip": 0.0}]
+)
 def test_dp_pix_refuses_a_mechanism_it_does_not_have(options):
     with pytest.raises(UnknownMethod):
         make_method("dp-pix", options)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import Field
+
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.options import Configured, MethodOptions
 from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-class Blur:
+class Blur(Configured):
     """Sigma grows linearly with strength, up to ``max_sigma`` of the film's shorter side."""
 
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -23,10 +26,10 @@ class Blur:
         guarantee="none",
     )
 
-    def __init__(self, max_sigma: float = 1 / 16) -> None:
-        if max_sigma <= 0:
-            raise ValueError("max_sigma must be positive")
-        self.max_sigma = max_sigma
+    class Options(MethodOptions):
+        max_sigma: float = Field(1 / 16, gt=0, description="Sigma at strength 1, as a fraction of the shorter side.")
+
+    options: Options
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
@@ -39,7 +42,7 @@ class Blur:
         from PIL import Image, ImageFilter
 
         assert study.pixels is not None
-        sigma = amount * self.max_sigma * min(study.pixels.shape)
+        sigma = amount * self.options.max_sigma * min(study.pixels.shape)
         if sigma == 0:
             return study.pixels
         grey = Image.fromarray(np.round(study.pixels * 255).astype(np.uint8))

@@ -13,10 +13,13 @@ leave little or nothing to see at an epsilon that means something; they are offe
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
 
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.options import Configured, MethodOptions, contradiction
 from updp.methods.pixelate import cell_means, replicate
 from updp.methods.strength import resolve_strength
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 EPSILON_RANGE = (10.0, 0.01)
 
 
-class DPPix:
+class DPPix(Configured):
     """``strength`` 0 is epsilon 10, 0.5 about 0.32, 2/3 the published 0.1, 1 is 0.01; ``epsilon`` fixes it instead."""
 
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -41,45 +44,46 @@ class DPPix:
         paper="Fan, Image Pixelization with Differential Privacy, DBSec 2018",
     )
 
-    def __init__(
-        self,
-        b: int = 8,
-        m: int | Literal["image"] = 1,
-        epsilon: float | None = None,
-        basis: Literal["cells", "frequencies"] = "cells",
-        kept: int = 6,
-        clip: float = 0.25,
-        delta: float = 1e-5,
-    ) -> None:
-        if b < 1:
-            raise ValueError("b, the side of a cell, must be at least 1")
-        if m != "image" and m < 1:
-            raise ValueError("m, the protected number of pixels, must be at least 1 or 'image'")
-        if epsilon is not None and epsilon <= 0:
-            raise ValueError("epsilon must be positive")
-        if basis not in ("cells", "frequencies"):
-            raise ValueError("basis is one of cells, frequencies")
-        if kept < 1 or clip <= 0 or not 0 < delta < 1:
-            raise ValueError("kept must be at least 1, clip positive, delta between 0 and 1")
-        self.b, self.m, self.epsilon = b, m, epsilon
-        self.basis, self.kept, self.clip, self.delta = basis, kept, clip, delta
+    class Options(MethodOptions):
+        b: int = Field(8, ge=1, description="Side of a cell, in pixels.")
+        m: Annotated[int, Field(ge=1)] | Literal["image"] = Field(
+            1, description="Pixels whose change is protected, or 'image' for all of them."
+        )
+        epsilon: float | None = Field(None, gt=0, description="The privacy budget, instead of a strength.")
+        basis: Literal["cells", "frequencies"] = Field(
+            "cells", description="Noise on cell means (Laplace), or on the lowest cosine frequencies (Gaussian)."
+        )
+        kept: int = Field(6, ge=1, description="basis 'frequencies': frequencies kept per axis.")
+        clip: float = Field(0.25, gt=0, description="basis 'frequencies': largest norm of the kept frequencies.")
+        delta: float = Field(1e-5, gt=0, lt=1, description="basis 'frequencies': delta of the Gaussian mechanism.")
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            unused = ("kept", "clip", "delta") if self.basis == "cells" else ("b", "m")
+            for name in unused:
+                if name in self.model_fields_set:
+                    raise ValueError(contradiction("basis", name, f"basis {self.basis!r} does not use {name}"))
+            return self
+
+    options: Options
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
     ) -> list[Deidentified]:
-        epsilon = self.epsilon or _epsilon(resolve_strength(self.info, strength))
+        options = self.options
+        epsilon = options.epsilon or _epsilon(resolve_strength(self.info, strength))
         out = []
         for study, stream in zip(batch, rng, strict=True):
             assert study.pixels is not None
             height, width = study.pixels.shape
             decided: dict[str, Any] = {"epsilon": round(epsilon, 6)}
-            if self.basis == "frequencies":
-                film = low_frequencies(study.pixels, self.kept, self.clip, epsilon, self.delta, stream)
-                decided |= {"delta": self.delta, "unit": "film", "frequencies": self.kept}
+            if options.basis == "frequencies":
+                film = low_frequencies(study.pixels, options.kept, options.clip, epsilon, options.delta, stream)
+                decided |= {"delta": options.delta, "unit": "film", "frequencies": options.kept}
             else:
-                m = height * width if self.m == "image" else self.m
-                film = pixelate(study.pixels, self.b, m / epsilon, stream)
-                decided |= {"unit": f"{m} pixels", "cell": self.b}
+                m = height * width if options.m == "image" else options.m
+                film = pixelate(study.pixels, options.b, m / epsilon, stream)
+                decided |= {"unit": f"{m} pixels", "cell": options.b}
             out.append(Deidentified(film, decided))
         return out
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import Field
+
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import OnPack
@@ -31,22 +33,25 @@ class ImageToImage(OnPack):
         needs=frozenset({"generator", "autoencoder", "vlm"}),
     )
 
-    def __init__(self, pack: str = "cxr256", steps: int = 16, guidance: float = 2.0, told: bool = True) -> None:
-        super().__init__(pack)
-        if steps < 1:
-            raise ValueError("steps must be at least 1")
-        self.steps, self.guidance, self.told = steps, guidance, told
+    class Options(OnPack.Options):
+        steps: int = Field(16, ge=1, description="Steps of the sampler from pure noise; a weaker strength takes fewer.")
+        guidance: float = Field(2.0, description="Weight of classifier-free guidance.")
+        conditioned: bool = Field(True, description="Condition on the report or the findings; else on an empty text.")
+
+    options: Options
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
         from updp.methods.updp.method import words_of
 
         if strength == 0:
             return self.pack.autoencoder.decode(self.pack.autoencoder.encode(films))
-        words = [words_of(study, rng) if self.told else "" for study, rng in zip(studies, rngs, strict=True)]
+        words = [
+            words_of(study, rng) if self.options.conditioned else "" for study, rng in zip(studies, rngs, strict=True)
+        ]
         seeds = [int(rng.integers(2**62)) for rng in rngs]
         return self.pack.generator.generate(
-            words, seeds, self.steps, self.guidance, init_images=films, strength=strength
+            words, seeds, self.options.steps, self.options.guidance, init_images=films, strength=strength
         )
 
     def decided(self, strength: float) -> dict[str, Any]:
-        return {"steps": self.steps, "told": self.told}
+        return {"steps": self.options.steps, "conditioned": self.options.conditioned}

@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pydantic import Field
+
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.learned import OnPack
@@ -47,19 +49,19 @@ class KSame(OnPack):
         needs=frozenset({"identity", "classifier"}),
     )
 
-    def __init__(
-        self,
-        pack: str = "cxr256",
-        max_k: int = 12,
-        choose: Literal["identity", "findings"] = "identity",
-        gallery: str | None = None,
-    ) -> None:
-        super().__init__(pack)
-        if max_k < 2:
-            raise ValueError("max_k must be at least 2: one person is no company")
-        if choose not in ("identity", "findings"):
-            raise ValueError("choose is one of identity, findings")
-        self.max_k, self.choose, self.folder = max_k, choose, gallery
+    class Options(OnPack.Options):
+        max_k: int = Field(12, ge=2, description="People per group at strength 1; a group of one would be the patient.")
+        choose: Literal["identity", "findings"] = Field(
+            "identity", description="What the group of a film is chosen by."
+        )
+        gallery: str | None = Field(
+            None, description="Folder of films to average; default: the pack's invented people."
+        )
+
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._groups: dict[int, list[Tensor]] = {}
 
     @cached_property
@@ -67,7 +69,7 @@ class KSame(OnPack):
         """Films of a folder: the caller's, else the invented people of the pack, one film each."""
         from updp.models.errors import PackError
 
-        folder = self.pack.path / "virtual" if self.folder is None else Path(self.folder)
+        folder = self.pack.path / "virtual" if self.options.gallery is None else Path(self.options.gallery)
         seen: dict[str, Path] = {}
         for path in sorted(p for p in folder.glob("*") if p.suffix in (".jpg", ".jpeg", ".png")):
             seen.setdefault(path.stem.split("-")[0], path)  # <person>-<film>
@@ -82,7 +84,7 @@ class KSame(OnPack):
             return Gallery(films, self.pack.identity.embed(films), self.pack.classifier.probabilities(films))
 
     def k(self, strength: float) -> int:
-        return round(2 * math.pow(self.max_k / 2, strength))
+        return round(2 * math.pow(self.options.max_k / 2, strength))
 
     def groups(self, k: int) -> list[Tensor]:
         """Gallery rows of each group; cut once for a k."""
@@ -94,13 +96,13 @@ class KSame(OnPack):
         import torch
 
         gallery, groups = self.gallery, self.groups(self.k(strength))
-        if self.choose == "identity":
+        if self.options.choose == "identity":
             own, places = self.pack.identity.embed(films), gallery.identities
         else:
             own, places = self.pack.classifier.probabilities(films), gallery.findings
         centres = torch.stack([places[rows].mean(0) for rows in groups])
         nearest = torch.cdist(own, centres).argmin(1)
-        if self.choose == "identity":
+        if self.options.choose == "identity":
             # A person of the gallery belongs to the group that was cut around them, wherever its centre came to lie.
             member = torch.empty(len(places), dtype=torch.long)
             for number, rows in enumerate(groups):

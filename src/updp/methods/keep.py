@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.options import Configured
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-class Keep:
+class Keep(Configured):
     info: ClassVar[MethodInfo] = MethodInfo(
         name="keep",
         summary="the film as it is (header, report and burned-in text are still cleaned)",

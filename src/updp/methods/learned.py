@@ -8,10 +8,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import Field
+
 from updp.core.global_state import limited, seeded
 from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.options import Configured, MethodOptions
 from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
@@ -27,19 +30,21 @@ WEIGHTS = "cxr256-methods"
 _BATCH = 32
 
 
-class OnPack:
+class OnPack(Configured):
     """A method that runs on a model pack. ``make`` is the method; ``decided`` is what a release may say of it."""
 
     info: ClassVar[MethodInfo]
 
-    def __init__(self, pack: str = "cxr256") -> None:
-        self.pack_name = pack
+    class Options(MethodOptions):
+        pack: str = Field("cxr256", description="Model pack: a name or a folder.")
+
+    options: Options
 
     @cached_property
     def pack(self) -> Pack:
         from updp.models import load_pack
 
-        return load_pack(self.pack_name)
+        return load_pack(self.options.pack)
 
     @property
     def size(self) -> int:
@@ -53,7 +58,7 @@ class OnPack:
 
         amount = resolve_strength(self.info, strength)
         if len(batch) != len(rng):
-            raise ValueError(f"{len(batch)} studies but {len(rng)} streams: give one a study")
+            raise ValueError(f"{len(batch)} studies but {len(rng)} streams: give one stream per study")
         out = [Deidentified(None, refused=unfit(study)) for study in batch]
         taken = [i for i, one in enumerate(out) if one.refused is None]
         for start in range(0, len(taken), _BATCH):
@@ -79,15 +84,19 @@ class OnPack:
 class Trained(OnPack):
     """A method whose own network is read from a pack of method weights."""
 
-    def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS) -> None:
-        super().__init__(pack)
-        self.weights = weights
+    class Options(OnPack.Options):
+        weights: str = Field(WEIGHTS, description="Pack of method weights: a name or a folder.")
+
+    options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         # Wrong weights must end a run before its first film, not refuse every film of it.
-        check_weights(self.info.name, weights, pack)
+        check_weights(self.info.name, self.options.weights, self.options.pack)
 
     @cached_property
     def network(self) -> Any:
-        return load_weights(self.info.name, self.weights, self.pack, self.build)
+        return load_weights(self.info.name, self.options.weights, self.pack, self.build)
 
     def build(self, config: dict[str, Any]) -> nn.Module:
         """The network of these sizes, without weights."""

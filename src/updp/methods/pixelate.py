@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import Field
+
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.options import Configured, MethodOptions
 from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Pixelate:
+class Pixelate(Configured):
     """The side of a cell grows geometrically with strength, from one pixel to ``max_cell`` of the film's side."""
 
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -24,10 +27,10 @@ class Pixelate:
         guarantee="none",
     )
 
-    def __init__(self, max_cell: float = 1 / 8) -> None:
-        if not 0 < max_cell <= 1:
-            raise ValueError("max_cell is a fraction of the film's side, in (0, 1]")
-        self.max_cell = max_cell
+    class Options(MethodOptions):
+        max_cell: float = Field(1 / 8, gt=0, le=1, description="Cell at strength 1, as a fraction of the film's side.")
+
+    options: Options
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
@@ -38,7 +41,7 @@ class Pixelate:
         out = []
         for study in batch:
             assert study.pixels is not None
-            side = max(1, round(max(1.0, self.max_cell * min(study.pixels.shape)) ** amount))
+            side = max(1, round(max(1.0, self.options.max_cell * min(study.pixels.shape)) ** amount))
             means, _ = cell_means(study.pixels, side)
             film = replicate(means.astype(np.float32), side, study.pixels.shape)
             out.append(Deidentified(film, {"cell": side}))

@@ -254,7 +254,8 @@ def origin(sample: Sample, setting: Setting, seed: int) -> str:
     from updp.models import load_pack
 
     method = make_method(setting.name, dict(setting.options))
-    named = [getattr(method, name, None) for name in ("pack_name", "weights")]
+    options = getattr(method, "options", None)
+    named = [getattr(options, name, None) for name in ("pack", "weights")]
     packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in named if name]
     digests = (hashlib.sha256(pack).hexdigest() for pack in packs)
     whole = [version.__version__, sample.digest, str(seed), setting.label, *digests]

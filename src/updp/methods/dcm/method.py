@@ -22,13 +22,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
 from updp.methods.dcm import INFO
-from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.learned import Trained
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
 from updp.models.errors import PackError
@@ -94,20 +95,12 @@ class Compensator(nn.Module):
 class DCMDeID(Trained):
     info: ClassVar[MethodInfo] = INFO
 
-    def __init__(
-        self,
-        pack: str = "cxr256",
-        weights: str = WEIGHTS,
-        spare: float = 0.5,
-        steps: int = 12,
-        guidance: float = 3.0,
-    ) -> None:
-        if spare < 0:
-            raise ValueError("spare, the weight of cells that show findings, must not be negative")
-        if steps < 1:
-            raise ValueError("steps must be at least 1")
-        self.spare, self.steps, self.guidance = spare, steps, guidance
-        super().__init__(pack, weights)
+    class Options(Trained.Options):
+        spare: float = Field(0.5, ge=0, description="Weight of the findings against identity in the ranking of cells.")
+        steps: int = Field(12, ge=1, description="Steps of the sampler.")
+        guidance: float = Field(3.0, description="Weight of classifier-free guidance.")
+
+    options: Options
 
     def build(self, config: dict[str, Any]) -> Compensator:
         return Compensator(**config)
@@ -134,14 +127,14 @@ class DCMDeID(Trained):
     def fill(self, films: Tensor, blocked: Tensor, code: Tensor, noise: Tensor) -> Tensor:
         """Films with their blocked cells (N×1×h×w) filled in from the code and the open cells."""
         words = [sentences(found) for found in self.network.findings(code)]
-        return compensate(self.generator, films, blocked, words, noise, self.steps, self.guidance)
+        return compensate(self.generator, films, blocked, words, noise, self.options.steps, self.options.guidance)
 
     def saliency(self, films: Tensor) -> Tensor:
         """How much each cell gives the patient away, less what it shows of the findings; N×1×h×w."""
         who = cell_saliency(films, self.pack.identity.embed, similarity)
-        if self.spare == 0:
+        if self.options.spare == 0:
             return who
-        return who - self.spare * cell_saliency(films, self.network.medical, agreement)
+        return who - self.options.spare * cell_saliency(films, self.network.medical, agreement)
 
     def bits(self, films: Tensor) -> Tensor:
         """Length of each film's code."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
-from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.learned import Trained
 from updp.methods.prichexy import INFO
 from updp.methods.unet import SmallUNet
 
@@ -52,28 +53,24 @@ class PriCheXyNet(Trained):
 
     info: ClassVar[MethodInfo] = INFO
 
-    def __init__(
-        self,
-        pack: str = "cxr256",
-        weights: str = WEIGHTS,
-        max_mu: float = 0.03,
-        frame: Literal["fixed", "original"] = "fixed",
-    ) -> None:
-        if max_mu <= 0:
-            raise ValueError("max_mu must be positive")
-        if frame not in ("fixed", "original"):
-            raise ValueError("frame is one of fixed, original")
-        self.max_mu, self.frame = max_mu, frame
-        super().__init__(pack, weights)
+    class Options(Trained.Options):
+        max_mu: float = Field(0.03, gt=0, description="Size of the deformation at strength 1.")
+        frame: Literal["fixed", "original"] = Field(
+            "fixed", description="Smooth the field alone, or the whole sampling grid as the public code does."
+        )
+
+    options: Options
 
     def build(self, config: dict[str, Any]) -> Deformer:
         return Deformer(**config)
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
-        return warp(films, self.network(films), strength * self.max_mu, original=self.frame == "original")
+        return warp(
+            films, self.network(films), strength * self.options.max_mu, original=self.options.frame == "original"
+        )
 
     def decided(self, strength: float) -> dict[str, Any]:
-        return {"mu": round(strength * self.max_mu, 6), "frame": self.frame}
+        return {"mu": round(strength * self.options.max_mu, 6), "frame": self.options.frame}
 
 
 def identity_grid(side: int) -> Tensor:

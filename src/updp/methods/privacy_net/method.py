@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
-from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.learned import Trained
 from updp.methods.privacy_net import INFO
 from updp.methods.unet import SmallUNet
 from updp.models.classifier import Classifier
@@ -61,9 +61,6 @@ class EncoderAndTask(nn.Module):
 
 class PrivacyNet(Trained):
     info: ClassVar[MethodInfo] = INFO
-
-    def __init__(self, pack: str = "cxr256", weights: str = WEIGHTS) -> None:
-        super().__init__(pack, weights)
 
     def build(self, config: dict[str, Any]) -> EncoderAndTask:
         return EncoderAndTask(**config)

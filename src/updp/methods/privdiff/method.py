@@ -21,14 +21,16 @@ at all: the film is then a function of the findings and the stream, and of nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from updp.core.record import Study
 from updp.methods.base import MethodInfo
-from updp.methods.learned import WEIGHTS, Trained
+from updp.methods.learned import Trained
+from updp.methods.options import contradiction
 from updp.methods.privdiff import INFO
 from updp.methods.privdiff.sas import Groups, Suppression, plain_attention
 from updp.models.generator import Attention, Condition, UNet
@@ -127,32 +129,40 @@ class PrivDiffNet(Trained):
     #: Guidance outside the middle of the way costs time and gains nothing.
     middle = (0.1, 0.95)
 
-    def __init__(
-        self,
-        pack: str = "cxr256",
-        weights: str = WEIGHTS,
-        sas: Literal["off", "literal", "feature", "channels"] = "feature",
-        spg: bool = True,
-        w_diagnosis: float = 5.0,
-        w_sensitive: float = 0.5,
-        steps: int = 12,
-        ridge: float = 1e-2,
-        rank: int = 4,
-    ) -> None:
-        if sas not in ("off", "literal", "feature", "channels"):
-            raise ValueError("sas is one of off, literal, feature, channels")
-        if steps < 1 or ridge <= 0 or rank < 1:
-            raise ValueError("steps and rank must be at least 1, ridge positive")
-        self.sas, self.spg, self.steps, self.ridge, self.rank = sas, spg, steps, ridge, rank
-        self.w_diagnosis, self.w_sensitive = w_diagnosis, w_sensitive
-        super().__init__(pack, weights)
+    class Options(Trained.Options):
+        sas: Literal["off", "literal", "feature", "channels"] = Field(
+            "feature",
+            description="Selective Attribute Suppression: off, as printed, or one of the two corrected forms.",
+        )
+        spg: bool = Field(True, description="Selective Privacy Guidance.")
+        w_diagnosis: float = Field(5.0, description="Guidance weight of the diagnosis.")
+        w_sensitive: float = Field(0.5, description="Guidance weight of identity, age and sex, taken negative.")
+        steps: int = Field(12, ge=1, description="Steps of the sampler.")
+        ridge: float = Field(1e-2, gt=0, description="sas 'literal': ridge of the projection.")
+        rank: int = Field(4, ge=1, description="sas 'feature' and 'channels': directions removed.")
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            unused = {
+                "w_diagnosis": ("spg", not self.spg),
+                "w_sensitive": ("spg", not self.spg),
+                "ridge": ("sas", self.sas != "literal"),
+                "rank": ("sas", self.sas in ("off", "literal")),
+            }
+            for name, (other, clash) in unused.items():
+                if clash and name in self.model_fields_set:
+                    why = f"{other} = {str(getattr(self, other)).lower()} does not use {name}"
+                    raise ValueError(contradiction(other, name, why))
+            return self
+
+    options: Options
 
     @classmethod
     def of(cls, network: Denoiser, **options: Any) -> PrivDiffNet:
         """The method around a network that is in no pack yet; it can ``denoise`` latents."""
         made = cls.__new__(cls)
-        defaults = {"sas": "feature", "spg": True, "w_diagnosis": 5.0, "w_sensitive": 0.5, "steps": 12}
-        made.__dict__ |= {**defaults, "ridge": 1e-2, "rank": 4, **options, "network": network}
+        made.options = cls.Options.read(options)
+        made.__dict__["network"] = network
         return made
 
     def build(self, config: dict[str, Any]) -> Denoiser:
@@ -181,16 +191,18 @@ class PrivDiffNet(Trained):
 
     def _denoise(self, latents: Tensor, who: Attributes, start: float) -> Tensor:
         network: Denoiser = self.network
-        form = None if self.sas == "off" else self.sas
-        network.suppress(None if form is None else Suppression(network.groups, form, self.ridge, self.rank))
-        times = time_grid(max(1, round(self.steps * start)), start)
+        form = None if self.options.sas == "off" else self.options.sas
+        network.suppress(
+            None if form is None else Suppression(network.groups, form, self.options.ridge, self.options.rank)
+        )
+        times = time_grid(max(1, round(self.options.steps * start)), start)
         # At strength 1 there is nobody left to steer off.
-        w_sensitive = 0.0 if start == 1 else self.w_sensitive * float(alpha(times[0]))
+        w_sensitive = 0.0 if start == 1 else self.options.w_sensitive * float(alpha(times[0]))
         return ddim(latents, times, lambda x, t: self._noise(network, x, t, who, w_sensitive))
 
     def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
         n = len(latents)
-        steered = self.spg and self.middle[0] <= float(t) <= self.middle[1]
+        steered = self.options.spg and self.middle[0] <= float(t) <= self.middle[1]
         sensitive = ["identity", "demographics"] if w_sensitive else []
         names = ["none", "diagnosis", *sensitive] if steered else ["diagnosis"]
         many = latents.repeat(len(names), 1, 1, 1)
@@ -198,10 +210,10 @@ class PrivDiffNet(Trained):
         noise: Tensor = sigma(t) * many + alpha(t) * v
         if not steered:
             return noise
-        return guided(torch.split(noise, n), self.w_diagnosis, [w_sensitive] * len(sensitive))
+        return guided(torch.split(noise, n), self.options.w_diagnosis, [w_sensitive] * len(sensitive))
 
     def decided(self, strength: float) -> dict[str, Any]:
-        return {"sas": self.sas, "spg": self.spg, "steps": self.steps}
+        return {"sas": self.options.sas, "spg": self.options.spg, "steps": self.options.steps}
 
 
 def attributes(studies: Sequence[Study], identity: Tensor, labels: Sequence[str]) -> Attributes:

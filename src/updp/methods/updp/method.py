@@ -12,30 +12,27 @@ pipeline with another search: ``report``, ``random``, ``pez``, ``mma``, ``steps`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from updp.core.global_state import limited
 from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.learned import OnPack
 from updp.methods.strength import resolve_strength
+from updp.methods.updp.searches import PromptSearch, Task
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from updp.methods.updp.alignment import Start
     from updp.methods.updp.blacklist import Vocabulary
     from updp.methods.updp.guard import Guard
     from updp.methods.updp.projection import Projector
     from updp.models.pack import Pack
-
-Mode = Literal["resolved", "literal", "ldp"]
-Search = Literal["align", "report", "random", "pez", "mma", "steps"]
 
 #: Films longer in a batch gain nothing and cost memory.
 _BATCH = 32
@@ -54,7 +51,7 @@ class Written:
     cut: list[int] = field(default_factory=list)  # allowed words of the report that had no room in the prompt
 
 
-class UPDP:
+class UPDP(OnPack):
     """Settings are the paper's knobs; ``strength`` sets how little the film may lead its prompt."""
 
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -68,71 +65,24 @@ class UPDP:
         needs=frozenset({"vlm", "generator", "autoencoder", "identity", "classifier"}),
     )
 
-    def __init__(
-        self,
-        pack: str = "cxr256",
-        mode: Mode = "resolved",
-        search: Search = "align",
-        init: Literal["report", "random"] = "report",
-        length: int = 40,
-        free: int | None = 8,
-        steps: int = 20,
-        trials: int | None = None,
-        rate: float = 0.05,
-        top_k: int = 10,
-        bonus: float = 0.08,
-        temperature: float | None = None,
-        straight_through: bool | None = None,
-        sampler_steps: int = 8,
-        guidance: float = 3.0,
-        image_to_image: bool = False,
-        rerolls: int = 4,
-        check: bool = True,
-        block: Sequence[str] = (),
-        allow: Sequence[str] = (),
-    ) -> None:
-        if mode not in ("resolved", "literal", "ldp"):
-            raise ValueError("mode is one of resolved, literal, ldp")
-        if search not in ("align", "report", "random", "pez", "mma", "steps"):
-            raise ValueError("search is one of align, report, random, pez, mma, steps")
-        if free is not None and free < 1:
-            raise ValueError("free must be at least 1, or absent for every word")
-        if length < 1 or steps < 0 or sampler_steps < 1 or rerolls < 0:
-            raise ValueError("length and sampler_steps must be at least 1, steps and rerolls not negative")
-        if mode == "ldp" and image_to_image:
-            raise ValueError("mode ldp cannot be combined with image_to_image: the film would leave by another door")
-        self.pack_name, self.mode, self.search, self.init = pack, mode, search, init
-        if trials is not None and (trials < 1 or search not in ("mma", "steps")):
-            raise ValueError("trials, at least 1, are the prompts a step of the searches mma and steps scores")
-        self.length, self.steps, self.trials, self.rate = length, steps, trials, rate
-        # The paper's own readings and its baselines let every word move.
-        self.free = free if mode == "resolved" and search in ("align", "report") and init == "report" else None
-        self.top_k, self.bonus, self.temperature = top_k, bonus, temperature
-        self.straight_through = mode == "resolved" if straight_through is None else straight_through
-        self.sampler_steps, self.guidance, self.image_to_image = sampler_steps, guidance, image_to_image
-        self.rerolls, self.check = rerolls, check and mode != "ldp"
-        self.block, self.allow = tuple(block), tuple(allow)
+    Options = PromptSearch
+    options: PromptSearch
 
     # -- models ------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def pack(self) -> Pack:
-        from updp.models import load_pack
-
-        return load_pack(self.pack_name)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         from updp.methods.updp.blacklist import Vocabulary
 
-        return Vocabulary(self.pack.vlm, block=self.block, allow=self.allow, pieces=self.mode == "literal")
+        options = self.options
+        return Vocabulary(self.pack.vlm, block=options.block, allow=options.allow, pieces=options.pieces)
 
     @cached_property
     def guard(self) -> Guard:
         from updp.methods.updp.guard import Guard
         from updp.reports import Detector
 
-        detector = Detector(extra_block=self.block, extra_allow=self.allow)
+        detector = Detector(extra_block=self.options.block, extra_allow=self.options.allow)
         return Guard(self.vocabulary, detector.spans)
 
     # -- the method --------------------------------------------------------------------------------------------------
@@ -151,8 +101,7 @@ class UPDP:
         import numpy as np
         import torch
 
-        size = int(self.pack.info.get("size", 256))
-        films = torch.from_numpy(np.stack([_square(study, size) for study in studies]))[:, None]
+        films = torch.from_numpy(np.stack([_square(study, self.size) for study in studies]))[:, None]
         refused = self._unfit(studies, films)
         taken = [i for i, reason in enumerate(refused) if reason is None]
         out = [Deidentified(None, refused=reason) for reason in refused]
@@ -213,7 +162,8 @@ class UPDP:
         if targets is None:
             with torch.no_grad():
                 targets = vlm.embed_images(films)
-        rule = self._projection(strength)
+        search = self.options
+        rule = search.projection(strength)
         projector = Projector(vlm.token_table.detach(), vocabulary, rule)
         begun = start(
             vlm,
@@ -221,82 +171,22 @@ class UPDP:
             [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
             self._room,
             rngs,
-            init="random" if self.search in ("random", "pez") else self.init,
-            drop_blocked=self.mode != "literal",
-            fixed_length=self.mode == "ldp",
-            free=None if self.free is None else self._free(strength),
+            init=search.start_init(),
+            drop_blocked=not search.pieces,
+            fixed_length=search.fixed_length,
+            free=search.start_free(strength, self._room),
         )
-        draws = None
+        noise = None
         if rule.temperature > 0:
             width = projector.width()
-            draws = torch.from_numpy(np.stack([rng.random((begun.ids.shape[1], width)) for rng in rngs])).float()
-        found = self._search(begun, targets, projector, strength, rngs, draws)
+            noise = torch.from_numpy(np.stack([rng.random((begun.ids.shape[1], width)) for rng in rngs])).float()
+        found = search.find(Task(vlm, vocabulary, begun, targets, projector, rngs, noise), strength)
         return replace(self._checked(found, targets, projector), cut=begun.cut)
-
-    def _free(self, strength: float) -> int:
-        """Words the film may choose: none of them where the report is all."""
-        steps = round(self.steps * (1 - strength))
-        return min(round((self.free or 0) * (1 - strength)), self._room) if steps and self.search == "align" else 0
 
     @cached_property
     def _room(self) -> int:
         """Words of a prompt: as many as asked for, within the text tower's context and its frame."""
-        return min(self.length, vlm_context(self.pack.vlm) - 2)
-
-    def _projection(self, strength: float) -> Any:
-        from updp.methods.updp.projection import Projection
-
-        if self.mode == "literal":
-            return Projection("whitelist-top-k", self.top_k, 0.0, 1.0 if self.temperature is None else self.temperature)
-        if self.mode == "ldp":
-            return Projection("whitelist", self.top_k, 0.0, 0.1 if self.temperature is None else self.temperature)
-        warmth = 0.1 * strength if self.temperature is None else self.temperature
-        return Projection("top-k", self.top_k, 0.0 if self.search == "pez" else self.bonus, warmth)
-
-    def _search(
-        self,
-        begun: Start,
-        targets: Tensor,
-        projector: Projector,
-        strength: float,
-        rngs: list[np.random.Generator],
-        draws: Tensor | None,
-    ) -> Any:
-        import numpy as np
-        import torch
-
-        from updp.methods.updp import searches
-        from updp.methods.updp.alignment import Prompts, align
-
-        vlm, vocabulary = self.pack.vlm, self.vocabulary
-        ids, mask = begun.ids, begun.mask
-        steps = round(self.steps * (1 - strength)) if self.mode == "resolved" else self.steps
-        if self.search in ("report", "random"):
-            steps = 0
-        if self.search in ("align", "report", "random", "pez"):
-            return align(
-                vlm, vocabulary, ids, mask, targets, projector,
-                steps=steps, rate=self.rate, straight_through=self.straight_through, noise=draws,
-                fixed=None if self.free is None else begun.fixed,
-            )  # fmt: skip
-        search = searches.greedy_coordinate if self.search == "mma" else searches.tensor_train
-        effort: dict[str, Any] = {} if self.trials is None else {"trials": self.trials}
-        singles = []
-        for i, rng in enumerate(rngs):
-            generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-            one = slice(i, i + 1)
-            singles.append(
-                search(vlm, vocabulary, ids[one], mask[one], targets[i], steps=steps, generator=generator, **effort)
-            )
-        width = ids.shape[1]
-        pad = torch.nn.functional.pad
-        return Prompts(
-            torch.cat([pad(p.ids, (0, width - p.ids.shape[1])) for p in singles]),
-            torch.cat([pad(p.mask, (0, width - p.mask.shape[1])) for p in singles]),
-            torch.cat([pad(p.rows, (0, 0, 0, width - p.rows.shape[1])) for p in singles]),
-            torch.cat([p.scores for p in singles]),
-            np.mean([p.trace for p in singles], axis=0).tolist() if steps else [],
-        )
+        return min(self.options.length, vlm_context(self.pack.vlm) - 2)
 
     def _checked(self, found: Any, targets: Tensor, projector: Projector) -> Written:
         """Every prompt as text past the guard, and its score as it will be used."""
@@ -312,8 +202,7 @@ class UPDP:
                 banned[0, [place_of[index] for index in tried if index in place_of]] = True
                 return int(projector.project(rows[place : place + 1], banned=banned)[0])
 
-            # Asking the film again would spend more of the privacy budget than was accounted for.
-            clean, lost = self.guard.clean(kept, None if self.mode == "ldp" else again)
+            clean, lost = self.guard.clean(kept, again if self.options.replaces else None)
             texts.append(self.vocabulary.spell(clean)[0])
             dropped.append(lost)
         with torch.no_grad():
@@ -337,10 +226,10 @@ class UPDP:
         out: list[Deidentified | None] = [None] * len(studies)
         waiting = [i for i, text in enumerate(written.texts) if text]
         reasons = dict.fromkeys(set(range(len(studies))) - set(waiting), Reason.NOTHING_TO_SHOW)
-        checker = self._checker if self.check else None
+        checker = self._checker if self.options.check else None
         with torch.no_grad():
             own = checker.identities(films) if checker else None
-            for roll in range(self.rerolls + 1 if waiting else 0):
+            for roll in range(self.options.rerolls + 1 if waiting else 0):
                 seeds = [int(rngs[i].integers(2**62)) for i in waiting]
                 made = self._generate([written.texts[i] for i in waiting], seeds, films[waiting], strength)
                 failed = (
@@ -361,22 +250,22 @@ class UPDP:
         return [made or Deidentified(None, refused=reasons[i]) for i, made in enumerate(out)]
 
     def _generate(self, texts: list[str], seeds: list[int], films: Tensor, strength: float) -> Tensor:
-        generator = self.pack.generator
-        if self.image_to_image:
+        generator, options = self.pack.generator, self.options
+        if options.image_to_image:
             return generator.generate(
-                texts, seeds, self.sampler_steps, self.guidance, init_images=films, strength=max(strength, 0.05)
+                texts, seeds, options.sampler_steps, options.guidance, init_images=films, strength=max(strength, 0.05)
             )
-        return generator.generate(texts, seeds, self.sampler_steps, self.guidance)
+        return generator.generate(texts, seeds, options.sampler_steps, options.guidance)
 
     def _decided(self, roll: int, written: Written, i: int) -> dict[str, Any]:
         """What the manifest may say of a film: nothing that depends on the patient but how often it was made again."""
-        decided: dict[str, Any] = {"mode": self.mode, "rerolls": roll}
+        decided: dict[str, Any] = {"mode": self.options.mode, "rerolls": roll}
         if written.cut[i]:
             decided["words_cut"] = written.cut[i]  # the report leaves too: how long it is tells nothing more
-        if self.image_to_image:
+        if self.options.image_to_image:
             decided["image_to_image"] = True
-        if self.mode == "ldp":
-            epsilon = self._projection(0.0).epsilon
+        epsilon = self.options.projection(0.0).epsilon
+        if epsilon is not None:
             decided |= {"epsilon_token": epsilon, "epsilon_study": epsilon * self._room}
         return decided
 

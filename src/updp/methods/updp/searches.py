@@ -1,209 +1,377 @@
-"""Two published ways to search for a prompt, as baselines of UPDP on the same film target and token lists.
+"""The prompt searches of UPDP, one class per search: its options, how its prompts start, and how tokens are chosen.
 
-``greedy_coordinate`` is the text side of MMA-Diffusion (arXiv 2311.17516), a coordinate search led by the one-hot
-gradient. ``tensor_train`` is STEPS (CVPR 2025): per position the most promising tokens, and a tensor-train model of
-which go together, fitted to the best samples (PROTES, arXiv 2301.12162). Both take one study at a time, as published.
+``mode`` and ``search`` name the class. Mode ``resolved`` has six searches: ``align`` (UPDP, the default), ``report``
+and ``random`` (no optimisation), ``pez``, ``mma`` and ``steps`` (baselines). Mode ``literal`` is Algorithm 1 as printed
+and mode ``ldp`` is local differential privacy; each is a search of its own. An option that a search does not use is
+refused by an error that names both.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from pydantic import Field, ValidationError, model_validator
 
-from updp.methods.updp.alignment import Frame, Prompts
-from updp.methods.updp.blacklist import Vocabulary
+from updp.core.registry import unknown
+from updp.methods.learned import OnPack
+from updp.methods.options import BadOption, contradiction, describe_fault
 
-#: Prompts scored at a time: more fall out of a core's cache and take half as long again.
-_CHUNK = 64
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
 
+    from updp.methods.updp.alignment import Prompts, Start
+    from updp.methods.updp.blacklist import Vocabulary
+    from updp.methods.updp.projection import Projection, Projector
 
-def greedy_coordinate(
-    vlm: Any,
-    vocabulary: Vocabulary,
-    ids: Tensor,
-    mask: Tensor,
-    film: Tensor,
-    *,
-    steps: int,
-    generator: torch.Generator,
-    candidates: int = 256,
-    trials: int = 512,
-) -> Prompts:
-    """One study's prompt (1×L ids) by greedy coordinate search: each step tries ``trials`` single substitutions among
-    each place's ``candidates`` most promising tokens and moves to the best, even where that is a step back."""
-    length = int(mask.sum())
-    current = ids[0, :length].clone()
-    best, best_score, trace = current.clone(), -2.0, []
-    for _ in range(steps):
-        slope = _one_hot_gradient(vlm, vocabulary, current[None], film)[0]
-        pool = slope.topk(min(candidates, int((~vocabulary.blocked).sum())), largest=False).indices
-        tried = current.repeat(trials, 1)
-        places = torch.arange(trials) * length // trials  # spread evenly over the prompt
-        picks = torch.randint(pool.shape[1], (trials,), generator=generator)
-        tried[torch.arange(trials), places] = pool[places, picks]
-        scores = _scores(vlm, vocabulary, tried, film)
-        winner = int(scores.argmax())
-        current = tried[winner].clone()
-        if float(scores[winner]) > best_score:
-            best, best_score = current.clone(), float(scores[winner])
-        trace.append(best_score)
-    return _one(vlm, best, best_score, trace)
+Mode = Literal["resolved", "literal", "ldp"]
+Init = Literal["report", "random"]
 
 
-def tensor_train(
-    vlm: Any,
-    vocabulary: Vocabulary,
-    ids: Tensor,
-    mask: Tensor,
-    film: Tensor,
-    *,
-    steps: int,
-    generator: torch.Generator,
-    candidates: int = 64,
-    carried: int = 8,
-    rank: int = 10,
-    trials: int = 1000,
-    rounds: int = 10,
-    elite: int = 10,
-    rate: float = 0.05,
-    patience: int = 30,
-) -> Prompts:
-    """One study's prompt by tensor-train search; ``steps`` outer iterations, each of ``trials`` scored prompts."""
-    draws = max(1, trials // rounds)
-    length = int(mask.sum())
-    best = ids[0, :length].clone()
-    best_score = float(_scores(vlm, vocabulary, best[None], film)[0])
-    kept: Tensor | None = None
-    model: TensorTrain | None = None
-    trace, idle = [], 0
-    for _ in range(steps):
-        slope = _one_hot_gradient(vlm, vocabulary, best[None], film)[0]
-        fresh = slope.topk(min(candidates, int((~vocabulary.blocked).sum())), largest=False).indices
-        pool = fresh if kept is None else torch.cat([fresh, kept], 1)
-        before, model = model, TensorTrain(length, pool.shape[1], rank, generator)
-        if before is not None and kept is not None:
-            model.inherit(before, carried)
-        optimiser = torch.optim.Adam(model.parameters(), lr=rate)
-        changed = False
-        for _ in range(rounds):
-            chosen = model.sample(draws, generator)
-            tried = pool.gather(1, chosen.T).T
-            scores = _scores(vlm, vocabulary, tried, film)
-            top = scores.topk(min(elite, draws)).indices
-            if float(scores[top[0]]) > best_score:
-                best, best_score, changed = tried[top[0]].clone(), float(scores[top[0]]), True
-            optimiser.zero_grad()
-            torch.autograd.backward(-model.log_likelihood(chosen[top]).mean())
-            optimiser.step()
-        with torch.no_grad():
-            likely = model.marginals().topk(carried, dim=1).indices
-            model.order = likely
-            kept = pool.gather(1, likely)
-        trace.append(best_score)
-        idle = 0 if changed else idle + 1
-        if idle >= patience:
-            break
-    return _one(vlm, best, best_score, trace)
+class Task(NamedTuple):
+    """Prompts to find: where they start, the films they are to describe, and the tokens they may use."""
+
+    vlm: Any
+    vocabulary: Vocabulary
+    start: Start
+    targets: Tensor  # unit embeddings of the films
+    projector: Projector
+    rngs: Sequence[np.random.Generator]
+    noise: Tensor | None  # uniform draws, where tokens are drawn by temperature
 
 
-class TensorTrain(nn.Module):
-    """A distribution over tuples of ``length`` choices among ``modes`` each: non-negative cores chained by ``rank``."""
+class PromptSearch(OnPack.Options):
+    """The options every search has: prompt, generator, and the check of the generated film."""
 
-    def __init__(self, length: int, modes: int, rank: int, generator: torch.Generator) -> None:
-        super().__init__()
-        ranks = [1, *[rank] * (length - 1), 1]
-        self.cores = nn.ParameterList(
-            torch.rand(ranks[k], modes, ranks[k + 1], generator=generator) for k in range(length)
+    mode: str = Field("resolved", description="resolved, literal (Algorithm 1 as printed) or ldp.")
+    search: str = Field("align", description="How the prompt is found: align, report, random, pez, mma or steps.")
+    length: int = Field(40, ge=1, description="Most tokens of a prompt.")
+    sampler_steps: int = Field(8, ge=1, description="Steps of the sampler.")
+    guidance: float = Field(3.0, description="Weight of classifier-free guidance.")
+    image_to_image: bool = Field(False, description="Start from the film's noised latent instead of pure noise.")
+    check: bool = Field(True, description="Check the generated film: identity, copies of training films, findings.")
+    rerolls: int = Field(4, ge=0, description="How often a film that fails its check is generated again.")
+    block: Sequence[str] = Field((), description="Further words that no prompt uses.")
+    allow: Sequence[str] = Field((), description="Further words that a prompt may use.")
+
+    #: Whether tokens that are pieces of words may be used, and words that are blocked are projected to others.
+    pieces: ClassVar[bool] = False
+    #: Whether a token that the guard refuses is replaced by another one; else it is dropped.
+    replaces: ClassVar[bool] = True
+    #: Whether every prompt has the same number of tokens.
+    fixed_length: ClassVar[bool] = False
+    #: Options that must not be switched on, and why.
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Any:
+        """The options of the search that ``mode`` and ``search`` name."""
+        chosen = choose_search(given)
+        mode, search = chosen.names_of()
+        named = f"search = {search!r}" if mode == "resolved" else f"mode = {mode!r}"
+        known = cls.names()
+        for name, value in given.items():
+            if name not in known:
+                raise BadOption(unknown("option", name, known))
+            if name not in chosen.model_fields:
+                users = " and ".join(one.label() for one in SEARCHES if name in one.model_fields)
+                raise BadOption(contradiction(named, name, f"only {users} use {name}"))
+            if value and name in chosen.refused:
+                raise BadOption(contradiction(named, name, chosen.refused[name]))
+        try:
+            return chosen(**given)
+        except ValidationError as error:
+            raise BadOption(describe_fault(error)) from None
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return list(dict.fromkeys(name for one in cls._all() for name in one.model_fields))
+
+    @classmethod
+    def _all(cls) -> tuple[type[PromptSearch], ...]:
+        return (PromptSearch, *SEARCHES)
+
+    @classmethod
+    def names_of(cls) -> tuple[str, str]:
+        """The values of ``mode`` and ``search`` that name this class."""
+        return cls.model_fields["mode"].default, cls.model_fields["search"].default
+
+    @classmethod
+    def label(cls) -> str:
+        mode, search = cls.names_of()
+        return f"search {search!r}" if mode == "resolved" else f"mode {mode!r}"
+
+    @model_validator(mode="after")
+    def _check_rerolls(self) -> Self:
+        if "rerolls" in self.model_fields_set and self.rerolls and not self.check:
+            why = "a film is generated again only where its check fails"
+            raise ValueError(contradiction("check = false", "rerolls", why))
+        return self
+
+    def start_init(self) -> Init:
+        """What prompts start from."""
+        return "report"
+
+    def start_free(self, strength: float, room: int) -> int | None:
+        """How many tokens follow the report's for the film to choose; None: every token may move."""
+        return None
+
+    def projection(self, strength: float) -> Projection:
+        """How a row of embeddings becomes a token."""
+        raise NotImplementedError
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        """The prompts."""
+        raise NotImplementedError
+
+
+class _TopK(PromptSearch):
+    """Tokens are chosen among the K nearest allowed ones, favoured ones raised by ``bonus``."""
+
+    top_k: int = Field(10, ge=1, description="Candidates per token.")
+    bonus: float = Field(0.08, description="Added to the cosine of a token of the whitelist.")
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("top-k", self.top_k, self.bonus, self._temperature(strength))
+
+    def _temperature(self, strength: float) -> float:
+        given: float | None = getattr(self, "temperature", None)
+        return 0.1 * strength if given is None else given
+
+
+class Report(_TopK):
+    """The report's allowed words, as they are."""
+
+    search: Literal["report"] = "report"
+
+    def start_free(self, strength: float, room: int) -> int | None:
+        return 0
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(task, steps=0, fixed=task.start.fixed)
+
+
+class Random(_TopK):
+    """Random words of the whitelist."""
+
+    search: Literal["random"] = "random"
+    temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
+
+    def start_init(self) -> Init:
+        return "random"
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(task, steps=0)
+
+
+class Align(_TopK):
+    """UPDP: the report's words stay, and ``free`` more are optimised towards the film, projected at every step."""
+
+    search: Literal["align"] = "align"
+    init: Init = Field("report", description="Start from the report's words, or from random ones.")
+    free: int | None = Field(8, ge=1, description="Tokens the film chooses at strength 0; None: every token.")
+    steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
+    rate: float = Field(0.05, gt=0, description="Learning rate.")
+    temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
+    straight_through: bool = Field(True, description="Project at every step; else once at the end, as the paper does.")
+
+    @model_validator(mode="after")
+    def _check_free(self) -> Self:
+        if self.init == "random" and "free" in self.model_fields_set and self.free is not None:
+            why = "random words are no report, so every token is free"
+            raise ValueError(contradiction("init = 'random'", "free", why))
+        return self
+
+    def start_init(self) -> Init:
+        return self.init
+
+    def _moves(self) -> bool:
+        """Whether every token may move."""
+        return self.free is None or self.init == "random"
+
+    def start_free(self, strength: float, room: int) -> int | None:
+        if self._moves():
+            return None
+        steps = round(self.steps * (1 - strength))
+        return min(round((self.free or 0) * (1 - strength)), room) if steps else 0
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(
+            task,
+            steps=round(self.steps * (1 - strength)),
+            rate=self.rate,
+            straight_through=self.straight_through,
+            fixed=None if self._moves() else task.start.fixed,
         )
-        self.order: Tensor | None = None  # length×carried: choices worth keeping
-
-    def positive(self) -> list[Tensor]:
-        return [functional.softplus(core) for core in self.cores]
-
-    @staticmethod
-    def _rights(cores: list[Tensor]) -> list[Tensor]:
-        """For each place, the weight of everything behind it, scaled against under- and overflow."""
-        rights = [torch.ones(1)]
-        for core in reversed(cores[1:]):
-            vector = core.sum(1) @ rights[0]
-            rights.insert(0, vector / vector.sum())
-        return rights
-
-    def _conditionals(self, cores: list[Tensor], left: Tensor, place: int, right: Tensor) -> Tensor:
-        weights = torch.einsum("ka,anb,b->kn", left, cores[place], right)
-        return weights / weights.sum(1, keepdim=True)
-
-    @torch.no_grad()
-    def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """``count`` tuples, place by place."""
-        cores = self.positive()
-        rights = self._rights(cores)
-        left, chosen = torch.ones(count, 1), []
-        for place, core in enumerate(cores):
-            share = self._conditionals(cores, left, place, rights[place])
-            choice = torch.multinomial(share, 1, generator=generator)[:, 0]
-            chosen.append(choice)
-            left = torch.einsum("ka,akb->kb", left, core[:, choice])
-            left = left / left.sum(1, keepdim=True)
-        return torch.stack(chosen, 1)
-
-    def log_likelihood(self, chosen: Tensor) -> Tensor:
-        """Log probability of tuples, K×length; differentiable."""
-        cores = self.positive()
-        rights = self._rights(cores)
-        left, total = torch.ones(len(chosen), 1), torch.zeros(len(chosen))
-        for place, core in enumerate(cores):
-            share = self._conditionals(cores, left, place, rights[place])
-            total = total + share.gather(1, chosen[:, place : place + 1])[:, 0].log()
-            left = torch.einsum("ka,akb->kb", left, core[:, chosen[:, place]])
-            left = left / left.sum(1, keepdim=True)
-        return total
-
-    def marginals(self) -> Tensor:
-        """Probability of each choice at each place, length×modes."""
-        cores = self.positive()
-        rights = self._rights(cores)
-        left, out = torch.ones(1, 1), []
-        for place, core in enumerate(cores):
-            out.append(self._conditionals(cores, left, place, rights[place])[0])
-            left = left @ core.sum(1)
-            left = left / left.sum()
-        return torch.stack(out)
-
-    @torch.no_grad()
-    def inherit(self, before: TensorTrain, carried: int) -> None:
-        """Take over the cores of the choices carried along; they stand behind the fresh ones."""
-        if before.order is None:
-            return
-        for place, (mine, old) in enumerate(zip(self.cores, before.cores, strict=True)):
-            mine[:, -carried:] = old[:, before.order[place]]
 
 
-def _one_hot_gradient(vlm: Any, vocabulary: Vocabulary, ids: Tensor, film: Tensor) -> Tensor:
-    """Gradient of the loss by the one-hot choice of each token, N×L×V, normalised; blocked tokens never promise."""
-    table = vlm.token_table.detach()
-    point = table[ids].clone().requires_grad_()
-    frame = Frame(vlm, vocabulary, torch.ones_like(ids, dtype=torch.bool))
-    loss = (1 - (frame.embed(point) * film).sum(1)).sum()
-    (slope,) = torch.autograd.grad(loss, point)
-    by_token = functional.normalize(slope @ table.T, dim=-1)
-    return by_token.masked_fill(vocabulary.blocked, torch.inf)
+class PEZ(PromptSearch):
+    """PEZ (arXiv 2302.03668): random words, optimised and projected at every step; no word is favoured."""
+
+    search: Literal["pez"] = "pez"
+    steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
+    rate: float = Field(0.05, gt=0, description="Learning rate.")
+    top_k: int = Field(10, ge=1, description="Candidates per token.")
+    temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
+
+    def start_init(self) -> Init:
+        return "random"
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("top-k", self.top_k, 0.0, 0.1 * strength if self.temperature is None else self.temperature)
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(task, steps=round(self.steps * (1 - strength)), rate=self.rate)
 
 
-@torch.no_grad()
-def _scores(vlm: Any, vocabulary: Vocabulary, ids: Tensor, film: Tensor) -> Tensor:
-    table = vlm.token_table.detach()
-    out = []
-    for first in range(0, len(ids), _CHUNK):
-        some = ids[first : first + _CHUNK]
-        frame = Frame(vlm, vocabulary, torch.ones_like(some, dtype=torch.bool))
-        out.append((frame.embed(table[some]) * film).sum(1))
-    return torch.cat(out)
+class _OneByOne(_TopK):
+    """A published search over tokens, which takes one study at a time."""
+
+    init: Init = Field("report", description="Start from the report's words, or from random ones.")
+    steps: int = Field(20, ge=0, description="Iterations at strength 0.")
+
+    def start_init(self) -> Init:
+        return self.init
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        import numpy as np
+        import torch
+        from torch.nn.functional import pad
+
+        from updp.methods.updp.alignment import Prompts
+
+        steps = round(self.steps * (1 - strength))
+        ids, mask = task.start.ids, task.start.mask
+        found = []
+        for i, rng in enumerate(task.rngs):
+            generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+            one = slice(i, i + 1)
+            found.append(self._search(task, ids[one], mask[one], task.targets[i], steps, generator))
+        width = ids.shape[1]
+        return Prompts(
+            torch.cat([pad(p.ids, (0, width - p.ids.shape[1])) for p in found]),
+            torch.cat([pad(p.mask, (0, width - p.mask.shape[1])) for p in found]),
+            torch.cat([pad(p.rows, (0, 0, 0, width - p.rows.shape[1])) for p in found]),
+            torch.cat([p.scores for p in found]),
+            np.mean([p.trace for p in found], axis=0).tolist() if steps else [],
+        )
+
+    def _search(self, task: Task, ids: Tensor, mask: Tensor, film: Tensor, steps: int, generator: Any) -> Prompts:
+        raise NotImplementedError
 
 
-def _one(vlm: Any, ids: Tensor, score: float, trace: list[float]) -> Prompts:
-    rows = vlm.token_table.detach()[ids][None]
-    return Prompts(ids[None], torch.ones(1, len(ids), dtype=torch.bool), rows, torch.tensor([score]), trace)
+class MMA(_OneByOne):
+    """MMA-Diffusion's greedy coordinate search."""
+
+    search: Literal["mma"] = "mma"
+    trials: int = Field(512, ge=1, description="Prompts scored per iteration.")
+
+    def _search(self, task: Task, ids: Tensor, mask: Tensor, film: Tensor, steps: int, generator: Any) -> Prompts:
+        from updp.methods.updp.mma import greedy_coordinate
+
+        return greedy_coordinate(
+            task.vlm, task.vocabulary, ids, mask, film, steps=steps, generator=generator, trials=self.trials
+        )
+
+
+class STEPS(_OneByOne):
+    """STEPS' tensor-train search."""
+
+    search: Literal["steps"] = "steps"
+    trials: int = Field(1000, ge=1, description="Prompts scored per iteration.")
+
+    def _search(self, task: Task, ids: Tensor, mask: Tensor, film: Tensor, steps: int, generator: Any) -> Prompts:
+        from updp.methods.updp.steps import tensor_train
+
+        return tensor_train(
+            task.vlm, task.vocabulary, ids, mask, film, steps=steps, generator=generator, trials=self.trials
+        )
+
+
+class _ProjectedOnce(PromptSearch):
+    """The paper's own readings: every token moves, whatever the strength, and is projected once at the end."""
+
+    init: Init = Field("report", description="Start from the report's words, or from random ones.")
+    steps: int = Field(20, ge=0, description="Optimisation steps.")
+    rate: float = Field(0.05, gt=0, description="Learning rate.")
+
+    def start_init(self) -> Init:
+        return self.init
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(task, steps=self.steps, rate=self.rate, straight_through=False)
+
+
+class Algorithm1(_ProjectedOnce):
+    """Algorithm 1 as printed: tokens of the whitelist alone, drawn from the K nearest."""
+
+    mode: Literal["literal"] = "literal"
+    search: Literal["align"] = "align"
+    top_k: int = Field(10, ge=1, description="Candidates per token.")
+    temperature: float = Field(1.0, ge=0, description="Of the choice of tokens.")
+
+    pieces: ClassVar[bool] = True
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("whitelist-top-k", self.top_k, 0.0, self.temperature)
+
+
+class LDP(_ProjectedOnce):
+    """Local differential privacy: tokens drawn from the whole whitelist, a fixed number of them, and no second look."""
+
+    mode: Literal["ldp"] = "ldp"
+    search: Literal["align"] = "align"
+    temperature: float = Field(0.1, gt=0, description="Of the choice of tokens; epsilon is 4 / temperature per token.")
+    image_to_image: Literal[False] = False
+    check: Literal[False] = False
+    rerolls: Literal[0] = 0
+
+    fixed_length: ClassVar[bool] = True
+    # Another look at the film would spend more of the privacy budget than is accounted for.
+    replaces: ClassVar[bool] = False
+    refused: ClassVar[Mapping[str, str]] = {
+        "image_to_image": "the film's own latent is not covered by the privacy budget",
+        "check": "a comparison with the film is not covered by the privacy budget",
+        "rerolls": "a film is generated again only where its check fails, and this mode has no check",
+    }
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("whitelist", 1, 0.0, self.temperature)
+
+
+#: Every search, in the order of the documentation.
+SEARCHES: tuple[type[PromptSearch], ...] = (Align, Report, Random, PEZ, MMA, STEPS, Algorithm1, LDP)
+
+
+def choose_search(given: Mapping[str, Any]) -> type[PromptSearch]:
+    """The class that ``mode`` and ``search`` name."""
+    searches = {one.names_of(): one for one in SEARCHES}
+    mode, search = given.get("mode", "resolved"), given.get("search", "align")
+    for kind, value, known in (
+        ("mode", mode, dict.fromkeys(m for m, _ in searches)),
+        ("search", search, dict.fromkeys(s for _, s in searches)),
+    ):
+        if value not in known:
+            raise BadOption(unknown(kind, str(value), known))
+    if (mode, search) not in searches:
+        why = f"mode {mode!r} has a search of its own"
+        raise BadOption(contradiction(f"mode = {mode!r}", f"search = {search!r}", why))
+    return searches[mode, search]
+
+
+def _projection(candidates: Any, top_k: int, bonus: float, temperature: float) -> Projection:
+    from updp.methods.updp.projection import Projection
+
+    return Projection(candidates, top_k, bonus, temperature)
+
+
+def _align(
+    task: Task, *, steps: int, rate: float = 0.05, straight_through: bool = True, fixed: Tensor | None = None
+) -> Prompts:
+    from updp.methods.updp.alignment import align
+
+    return align(
+        task.vlm, task.vocabulary, task.start.ids, task.start.mask, task.targets, task.projector,
+        steps=steps, rate=rate, straight_through=straight_through, noise=task.noise, fixed=fixed,
+    )  # fmt: skip
