@@ -1,6 +1,6 @@
 """Copy the figures of a bench into what `updp methods` shows.
 
-    updp bench methods --data CHESTXRAY14 --methods keep,privdiff,dcm --out methods
+    updp bench methods --data CHESTXRAY14 --method keep --method privdiff --method dcm --out methods
     python performance/write_measured.py methods/methods.json
 
 Methods of the bench replace their old entries; others keep theirs. ``--fresh`` forgets everything else.
@@ -36,7 +36,7 @@ def main() -> None:
         cells = ("not measured" if v is None else f"{v[0]:.2f} [{v[1]:.2f}, {v[2]:.2f}]"
                  for v in (one.frozen, one.adaptive, one.utility))  # fmt: skip
         strength = "" if one.strength is None else f"{one.strength:.2g}"
-        print(f"| {one.method} | {strength} | {' | '.join(cells)} | {one.patients} |")
+        print(f"| {one.name} {dict(one.options) or ''} | {strength} | {' | '.join(cells)} | {one.patients} |")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from tests.evaluation.probes.utility import small
 from updp.bench import methods as module
 from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, published
 from updp.core.measurement import Measurement
-from updp.evaluation.cohort.sample import Setting
+from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import run_probes
 from updp.evaluation.probes.attacks.base import Budget as Attacks
 from updp.evaluation.probes.utility.text_metrics import R2Gen, text_measures
@@ -114,15 +114,19 @@ def test_wrong_names_end_before_any_film_is_read(source, tmp_path, options, erro
 
 
 def test_where_weights_come_from_does_not_make_another_method():
-    row = Row(Setting.parse("privdiff:weights=mine", 0.9), (), 1.0, 0, 10)
-    other = Row(Setting.parse("updp:search=report"), (), 1.0, 0, 10)
-    assert module._of([row, other], "privdiff") == [row]
-    assert module._of([row, other], "updp") == []
-    assert module._of([row, other], "updp:search=report") == [other]
-    longer = Row(Setting.parse("updp:search=mma:steps=16:trials=128", 0.25), (), 1.0, 0, 10)
-    assert module._of([row, longer], "updp:search=mma") == [longer]
-    known = {entry["method"].partition(":")[0] for table in ("identity", "privdiff") for entry in published()[table]}
-    assert known <= set(METHODS)
+    row = Row(Setting("privdiff", (("weights", "mine"),), 0.9), (), 1.0, 0, 10)
+    other = Row(Setting("updp", (("search", "report"),)), (), 1.0, 0, 10)
+    assert module._of([row, other], {"method": "privdiff"}) == [row]
+    assert module._of([row, other], {"method": "updp"}) == []
+    assert module._of([row, other], {"method": "updp", "options": {"search": "report"}}) == [other]
+    longer = Row(Setting("updp", (("search", "mma"), ("steps", 16), ("trials", 128)), 0.25), (), 1.0, 0, 10)
+    assert module._of([row, longer], {"method": "updp", "options": {"search": "mma"}}) == [longer]
+
+
+@pytest.mark.parametrize("entry", [e for table in ("identity", "privdiff", "searches") for e in published()[table]])
+def test_every_published_figure_is_of_a_method_with_options_it_takes(entry):
+    assert entry["method"] in METHODS
+    METHODS[entry["method"]].Options.read(entry.get("options", {}))
 
 
 def test_a_figure_is_never_bare_and_a_missing_one_says_so():
@@ -148,7 +152,7 @@ def test_a_sharing_without_a_figure_is_shown_as_none_before_and_after_it_is_kept
     gain = Measurement(
         "gain in BLEU-4: x", 0.1, 0.0, 0.2, 20, 0.0, "higher", None, 0, {"each_sharing": [0.123, float("nan"), None]}
     )
-    row = Row(Setting.parse("updp", 0.5), (gain,), 1.0, 0, 10)
+    row = Row(Setting("updp", (), 0.5), (gain,), 1.0, 0, 10)
     kept = Row(row.setting, (Measurement.from_json(json.loads(json.dumps(gain.to_json()))),), 1.0, 0, 10)
     for one in (row, kept):
         assert "| 12.3, –, – |" in "\n".join(module._reports([one], published()))
@@ -165,7 +169,7 @@ def test_every_column_is_filled_by_a_probe_the_bench_runs(tmp_path):
     assert not any(m.detail.get("failed") for m in measured)
     texts = text_measures(["the heart"], ["the heart"], ["p"], seed=0, normaliser=R2Gen(["the heart"]), java=False)
     regime = "transfer de-identified"
-    row = Row(Setting.parse("keep"), (*measured, *(replace(m, name=f"{m.name}: {regime}") for m in texts)), 1.0, 0, 6)
+    row = Row(Setting("keep"), (*measured, *(replace(m, name=f"{m.name}: {regime}") for m in texts)), 1.0, 0, 6)
     columns = [name for _, name, _ in (*module.PRIVACY, *module.UTILITY)]
     columns += [f"{who} accuracy {how}" for who in ("age", "sex") for how in ("frozen", "retrained")]
     columns += ["verification max(AUC, 1−AUC) A0 frozen"]  # of the picture

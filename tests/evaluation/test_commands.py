@@ -79,9 +79,27 @@ def test_wrong_use_exits_with_2_and_one_sentence(placed, tmp_path):
         silent(done)
 
 
-@pytest.mark.parametrize("text", ["a,b", "0,2"])
+@pytest.mark.parametrize("text", ["a", "2"])
 def test_strengths_that_are_none_are_wrong_use(placed, text):
     release, _ = placed
-    done = updp("tune", release, "--strengths", text)
+    done = updp("tune", release, "--strength", text)
     assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--method", "keep", "--method", "blur", "--option", "max_sigma=0.1"), "--option belongs to one --method"),
+        (("--method", "blur", "--option", "wide"), "'wide' is not written key=value"),
+        (("--method", "keep", "--plan", "plan.toml"), "--plan names methods and options itself"),
+        (("--plan", "absent.toml"), "absent.toml: no such file"),
+        (("--method", "blur", "--option", "max_sigm=0.1"), "did you mean 'max_sigma'?"),
+    ],
+)
+def test_a_bench_of_methods_says_what_is_wrong_with_its_arguments(placed, arguments, words):
+    release, _ = placed
+    done = updp("bench", "methods", "--data", release, *arguments)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr

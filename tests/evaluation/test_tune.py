@@ -12,17 +12,15 @@ from updp.core.record import BENCHMARK_KEY, Study, split_of
 from updp.evaluation import tune as module
 from updp.evaluation.cohort.sample import (
     NoSample,
-    Setting,
     choose,
     exhibit_of,
     made_once,
     make,
     origin,
-    settings,
     take_sample,
 )
+from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.tune import choose_strength, hypervolume, tune
-from updp.methods import UnknownMethod
 from updp.models.pack import FORMAT
 
 SMALL = Policy.parse("[burned_in]\nmode='off'\n[image]\nsize=64\n")
@@ -156,24 +154,6 @@ def test_splits_are_the_public_ones(source, tmp_path):
     assert counts == {split: expected.count(split) for split in counts}
 
 
-def test_methods_are_named_with_their_options():
-    found = settings(["keep", "dp-pix:b=4"], [0.2, 0.4], "cxr256")
-    assert [s.label for s in found] == ["keep", "dp-pix:b=4 0.2", "dp-pix:b=4 0.4"]
-    found = settings(["keep", "blur", "dp-pix:b=4@0.1/0.7"], [0.2], "cxr256")
-    assert [s.label for s in found] == ["keep", "blur 0.2", "dp-pix:b=4 0.1", "dp-pix:b=4 0.7"]
-    with pytest.raises(NoSample, match="strengths are numbers"):
-        settings(["blur@much"], None, "cxr256")
-    with pytest.raises(NoSample, match="blur: strength"):
-        settings(["blur@7"], None, "cxr256")
-    assert settings(["dp-pix"], None, "cxr256")[0].strength == pytest.approx(0.6667)
-    assert "/" not in Setting.parse("a:x=b/c").slug
-    for wrong in ("magic", "dp-pix:b=0", "dp-pix:colour=red"):
-        with pytest.raises(UnknownMethod):
-            settings([wrong], None, "cxr256")
-    with pytest.raises(NoSample, match="name:option=value"):
-        settings(["dp-pix:b"], None, "cxr256")
-
-
 def test_a_source_without_validation_patients_is_refused_in_a_sentence(tmp_path):
     hospital = Hospital(tmp_path / "export", films=2)
     with pytest.raises(NoSample, match="no frontal film of the splits"):
@@ -186,14 +166,14 @@ def test_films_are_made_once_and_again_when_weights_or_updp_are_others(source, t
     pack.mkdir()
     described = f'format = {FORMAT}\nname = "p"\n[roles]\n'
     (pack / "pack.toml").write_text(described)
-    setting = Setting.parse(f"updp:pack={pack}", 1.0)
+    setting = Setting("updp", (("pack", str(pack)),), 1.0)
     before = origin(sample, setting, 0)
     assert before == origin(sample, setting, 0)
     assert before != origin(sample, setting, 1)
     (pack / "pack.toml").write_text(described + "[limits]\n")
     assert before != origin(sample, setting, 0)
 
-    blurred = Setting.parse("blur", 0.5)
+    blurred = Setting("blur", (), 0.5)
     first = made_once(sample, blurred, 0, tmp_path / "made")
     held = made_once(sample, blurred, 0, tmp_path / "made")
     assert held.seconds == first.seconds  # read, not made

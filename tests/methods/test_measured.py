@@ -25,12 +25,12 @@ def bench(tmp_path, *rows, name="methods.json"):
     return path
 
 
-def row(method, strength=None, **figures):
+def row(method, strength=None, options=None, **figures):
     named = [
         {"name": FIGURES[key], "value": value, "low": value if value is None else value - 0.1, "high": value}
         for key, value in figures.items()
     ]
-    return {"method": method, "strength": strength, "measurements": named}
+    return {"method": method, "options": options or {}, "strength": strength, "measurements": named}
 
 
 def test_figures_of_a_bench_come_back_from_the_file(tmp_path):
@@ -49,9 +49,17 @@ def test_figures_of_a_bench_come_back_from_the_file(tmp_path):
 
 
 def test_where_weights_come_from_makes_no_other_method_and_other_options_do(tmp_path):
-    path = bench(tmp_path, row("dcm:weights=mine", 1.0, frozen=0.5), row("updp:search=report:pack=mine", frozen=0.5))
-    assert [one.method for one in from_bench(path)] == ["dcm", "updp:search=report"]
-    assert "search=report" in str(from_bench(path)[1])
+    path = bench(
+        tmp_path,
+        row("dcm", 1.0, {"weights": "mine"}, frozen=0.5),
+        row("updp", None, {"search": "report", "pack": "mine"}, frozen=0.5),
+    )
+    entries = from_bench(path)
+    assert [one.method for one in entries] == [("dcm", {}), ("updp", {"search": "report"})]
+    assert "search = report" in str(entries[1])
+    kept = tmp_path / "measured.toml"
+    kept.write_text(as_toml(entries, "a command", list(METHODS)))
+    assert read_measured(kept) == entries
 
 
 def test_a_figure_that_could_not_be_measured_is_left_out(tmp_path):
@@ -61,7 +69,7 @@ def test_a_figure_that_could_not_be_measured_is_left_out(tmp_path):
 def test_a_method_measured_anew_loses_its_old_strengths_and_others_stay(tmp_path):
     old = from_bench(bench(tmp_path, row("dcm", 0.5, frozen=0.7), row("dcm", 0.9, frozen=0.6), row("blur", 0.5)))
     new = from_bench(bench(tmp_path, row("dcm", 1.0, frozen=0.5)))
-    assert [(one.method, one.strength) for one in merged(old, new)] == [("blur", 0.5), ("dcm", 1.0)]
+    assert [(one.name, one.strength) for one in merged(old, new)] == [("blur", 0.5), ("dcm", 1.0)]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"about": {}, "rows": []}'])

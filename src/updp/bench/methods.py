@@ -24,7 +24,8 @@ from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
-from updp.evaluation.cohort.sample import Sample, Setting, exhibit_of, made_once, settings, take_sample
+from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.settings import MethodPlan, Setting, settings
 from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, run_probes
 from updp.evaluation.report import point_of, points
 
@@ -79,7 +80,7 @@ def bench_methods(
     source: Path,
     out: Path,
     *,
-    methods: Sequence[str],
+    methods: Sequence[str | MethodPlan],
     strengths: Sequence[float] | None = None,
     films: int = 2000,
     tables: Sequence[str] = ("identity", "privdiff"),
@@ -188,7 +189,8 @@ def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str],
         "about": dict(about),
         "rows": [
             {
-                "method": row.setting.method,
+                "method": row.setting.name,
+                "options": dict(row.setting.options),
                 "strength": row.setting.strength,
                 "seconds_a_film": round(row.seconds, 4),
                 "kept_back": row.kept_back,
@@ -285,22 +287,24 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
     return "\n".join(out) + "\n"
 
 
-def _of(rows: Sequence[Row], method: str) -> list[Row]:
-    """Rows of a method; where its weights come from, or how long it searches, does not make it another."""
+#: Options that say where a method's networks come from or how long it searches. They make no other method.
+_SAME_METHOD = ("pack", "weights", "steps", "trials")
 
-    def plain(setting: Setting) -> str:
-        kept = tuple(
-            (name, value) for name, value in setting.options if name not in ("pack", "weights", "steps", "trials")
-        )
-        return Setting(setting.name, kept).method
 
-    return [row for row in rows if plain(row.setting) == method]
+def _of(rows: Sequence[Row], entry: Mapping[str, Any]) -> list[Row]:
+    """The rows of the method that a published figure is of."""
+    wanted = (entry["method"], entry.get("options", {}))
+
+    def plain(setting: Setting) -> tuple[str, dict[str, Any]]:
+        return setting.name, {name: value for name, value in setting.options if name not in _SAME_METHOD}
+
+    return [row for row in rows if plain(row.setting) == wanted]
 
 
 def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["identity"]:
-        for row in _of(rows, entry["method"]):
+        for row in _of(rows, entry):
             ours = [cell(row.find(name), True) for _, name, _ in PRIVACY[:2]]
             lines.append([entry["what"], row.setting.label, entry["published"], *ours])
     heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
@@ -311,7 +315,7 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
 def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["privdiff"]:
-        for row in _of(rows, entry["method"]):
+        for row in _of(rows, entry):
             lines.append(
                 [
                     f"{entry['what']} ({entry['place']})",
@@ -328,7 +332,7 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     out = ["### Verification and classification (PrivDiff-Net, Tables 1 and 2)", "", *_table(heads, lines)]
     lines = []
     for entry in given["attributes"]:
-        for row in _of(rows, entry["method"]):
+        for row in _of(rows, entry):
             ours = [cell(row.find(f"{a} accuracy {k}"), True) for a in ("age", "sex") for k in ("frozen", "retrained")]
             lines.append([entry["what"], row.setting.label, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
     heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
@@ -360,7 +364,7 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     out += ["### Prompt searches (UPDP, Table 4)", "", "Captioners that learn from transferred films alone.", ""]
     lines = []
     for entry in given["searches"]:
-        for row in _of(rows, entry["method"]):
+        for row in _of(rows, entry):
             lines.append([row.setting.label, *texts(row, "transfer de-identified")])
             lines.append([f"{entry['what']}, published", *(f"{value:.2f}" for value in entry["published"])])
     return [*out, *_table(["method", *TEXT], lines)]

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     pass
 from updp.cli.app import bench_app
-from updp.cli.console import numbers
+from updp.cli.console import OptionOption, StrengthOption, planned
 
 
 @bench_app.command("pack")
@@ -47,10 +47,14 @@ def bench_ablation(
 @bench_app.command("methods")
 def bench_methods(
     data: Annotated[Path, typer.Option(help="A source of real films.")],
-    methods: Annotated[
-        str, typer.Option(help="Methods, as keep,dp-pix,updp:search=report; with strengths of their own, blur@0.3/0.6.")
-    ] = "keep,dp-pix,updp",
-    strengths: Annotated[str | None, typer.Option(help="Strengths of each, as 0.2,0.5; default: its own.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method; may be given several times. Default: keep, dp-pix, updp.")
+    ] = None,
+    option: OptionOption = None,
+    strength: StrengthOption = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Methods with options and strengths of their own (TOML), instead of --method.")
+    ] = None,
     films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
     tables: Annotated[str, typer.Option(help="identity, privdiff, reports (needs a source with reports).")] = (
         "identity,privdiff"
@@ -67,8 +71,8 @@ def bench_methods(
     measure(
         data,
         out.absolute(),
-        methods=methods.split(","),
-        strengths=numbers(strengths),
+        methods=planned(method, option, plan, ("keep", "dp-pix", "updp")),
+        strengths=strength,
         films=films,
         tables=tables.split(","),
         pack=pack,

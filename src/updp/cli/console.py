@@ -4,28 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from updp.evaluation.cohort.settings import MethodPlan
     from updp.release.assemble import Outcome
     from updp.release.gate import Check
 
 
-def numbers(text: str | None) -> list[float] | None:
-    """Numbers between 0 and 1 from a list like 0,0.5,1."""
-    if text is None:
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers like 0,0.5,1") from None
-    if not all(0 <= number <= 1 for number in numbers):
-        raise typer.BadParameter("strengths lie between 0 and 1")
-    return numbers
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="An option of the method, as key=value; may be given several times."),
+]
+StrengthOption = Annotated[
+    list[float] | None,
+    typer.Option("--strength", min=0.0, max=1.0, help="A strength to try; may be given several times."),
+]
+
+
+def planned(
+    methods: Sequence[str] | None, options: Sequence[str] | None, plan: Path | None = None, default: Sequence[str] = ()
+) -> list[MethodPlan]:
+    """The methods of a command line: those of the plan file, or those named; options are those of the only one."""
+    from updp.evaluation.cohort.settings import MethodPlan, read_plan
+
+    if plan is not None:
+        if methods or options:
+            raise typer.BadParameter("--plan names methods and options itself; give it alone")
+        return read_plan(plan)
+    names = methods or default
+    if options and len(names) > 1:
+        raise typer.BadParameter("--option belongs to one --method; give several methods options in a --plan file")
+    return [MethodPlan(name=name, options=read_options(options or ())) for name in names]
+
+
+def read_options(given: Sequence[str]) -> dict[str, Any]:
+    """Options written key=value; values are JSON, and text where they are not."""
+    import json
+
+    found: dict[str, Any] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not key or not sign:
+            raise typer.BadParameter(f"{text!r} is not written key=value")
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found
 
 
 def console_of() -> Console:

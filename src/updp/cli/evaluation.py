@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     pass
 from updp.cli.app import BLOCKED, KeyOption, app
-from updp.cli.console import console_of, numbers, print_checks
+from updp.cli.console import OptionOption, StrengthOption, console_of, planned, print_checks
 
 
 @app.command()
@@ -64,14 +64,15 @@ def evaluate(
 @app.command()
 def tune(
     source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
-    method: Annotated[str, typer.Option(help="De-identification method, with options as name:option=value.")] = "updp",
+    method: Annotated[str, typer.Option(help="De-identification method.")] = "updp",
+    option: OptionOption = None,
     max_linkage: Annotated[
         float | None, typer.Option(min=0.5, max=1.0, help="Bound of the strongest attacker; default: the policy's.")
     ] = None,
     min_utility: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Bound of usefulness; default: the policy's.")
     ] = None,
-    strengths: Annotated[str | None, typer.Option(help="Strengths to try, as 0,0.5,1.")] = None,
+    strength: StrengthOption = None,
     films: Annotated[int, typer.Option(min=20, help="Films to try them on.")] = 600,
     out: Annotated[Path, typer.Option(help="Where frontier.json and the picture go.")] = Path("frontier"),
     pack: Annotated[str, typer.Option(help="Model pack: a name or a folder.")] = "cxr256",
@@ -84,8 +85,8 @@ def tune(
     found = run(
         source,
         out=out,
-        method=method,
-        strengths=numbers(strengths),
+        method=planned([method], option)[0],
+        strengths=strength,
         max_linkage=max_linkage,
         min_utility=min_utility,
         films=films,

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     pass
 from updp.cli.app import BLOCKED, QUARANTINED, KeyOption, app
-from updp.cli.console import Progress, console_of, open_key, print_checks, print_outcome
+from updp.cli.console import OptionOption, Progress, console_of, open_key, print_checks, print_outcome, read_options
 
 
 @app.command()
@@ -19,6 +19,7 @@ def deidentify(
     out: Annotated[Path, typer.Argument(help="Where to put the release; run again to resume.")],
     method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
     strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The method's privacy knob.")] = None,
+    option: OptionOption = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
     pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,
     key: KeyOption = None,
@@ -35,7 +36,7 @@ def deidentify(
 
     console = console_of()
     settings = Policy.load(policy) if policy else Policy()
-    options = {**settings.method.options, "pack": pack} if pack else None
+    options = settings.method.options | read_options(option or ()) | ({"pack": pack} if pack else {})
     given = {"name": method, "strength": strength, "options": options}
     changes = {name: value for name, value in given.items() if value is not None}
     settings = settings.model_copy(update={"method": settings.method.model_copy(update=changes)})

@@ -91,6 +91,7 @@ def evaluate(
     `updp bench methods` to show beside this release.
     """
     from updp.models import load_pack
+
     folder = Path(release).absolute()
     opened = key if isinstance(key, Key) else Key.load(Path(key) if key else default_path())
     target = None if out is None else _outside(Path(out).absolute(), folder)

@@ -17,7 +17,8 @@ from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
-from updp.evaluation.cohort.sample import exhibit_of, made_once, settings, take_sample
+from updp.evaluation.cohort.sample import exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.settings import MethodPlan, settings
 from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, run_probes
 from updp.evaluation.report import point_of, points
 
@@ -42,7 +43,7 @@ def tune(
     source: str | Path,
     *,
     out: str | Path,
-    method: str = "updp",
+    method: str | MethodPlan = "updp",
     strengths: Sequence[float] | None = None,
     max_linkage: float | None = None,
     min_utility: float | None = None,

@@ -34,7 +34,8 @@ class BadMeasurements(ValueError):
 class Measured:
     """A method at one strength, on unseen patients; what was not measured is None."""
 
-    method: str  # with its options, as ``name:option=value``
+    name: str
+    options: Mapping[str, Any]
     strength: float | None
     frozen: Interval | None  # verification max(AUC, 1-AUC), attacker trained on real films, as published
     adaptive: Interval | None  # the same of the strongest attacker that adapts
@@ -45,12 +46,13 @@ class Measured:
     pack: str  # name and the first digits of its digest
 
     @property
-    def name(self) -> str:
-        return self.method.partition(":")[0]
+    def method(self) -> tuple[str, dict[str, Any]]:
+        """What makes two entries figures of the same method."""
+        return self.name, dict(self.options)
 
     def __str__(self) -> str:
         at = "" if self.strength is None else f"at {self.strength:.2g}: "
-        options = self.method.partition(":")[2]
+        options = ", ".join(f"{name} = {value}" for name, value in self.options.items())
         return (
             f"{at}linked by a frozen attacker {_shown(self.frozen)}, by the strongest that adapts "
             f"{_shown(self.adaptive)}; findings {_shown(self.utility)} of real; {self.patients} patients"
@@ -80,7 +82,8 @@ def read_measured(path: Path | None = None) -> list[Measured]:
 def _entry(raw: Mapping[str, Any]) -> Measured:
     figures = {name: _interval(raw[name]) if name in raw else None for name in FIGURES}
     return Measured(
-        method=raw["method"],
+        name=raw["method"],
+        options=raw.get("options", {}),
         strength=raw.get("strength"),
         patients=raw["patients"],
         films=raw["films"],
@@ -104,7 +107,8 @@ def from_bench(path: Path) -> list[Measured]:
         pack = f"{about['pack']['name']} {about['pack']['sha256'][:12]}"
         return [
             Measured(
-                method=_plain(row["method"]),
+                name=row["method"],
+                options={k: v for k, v in row.get("options", {}).items() if k not in _WHERE},
                 strength=None if row["strength"] is None else round(row["strength"], 4),
                 **{name: _figure(row["measurements"], full) for name, full in FIGURES.items()},
                 patients=int(patients["val"] + patients["test"]),
@@ -116,11 +120,6 @@ def from_bench(path: Path) -> list[Measured]:
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadMeasurements(f"{path} is no methods.json of updp bench methods ({type(error).__name__})") from error
-
-
-def _plain(method: str) -> str:
-    name, *options = method.split(":")
-    return ":".join([name, *(option for option in options if option.partition("=")[0] not in _WHERE)])
 
 
 def _figure(measurements: Sequence[Mapping[str, Any]], name: str) -> Interval | None:
@@ -135,20 +134,21 @@ def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
 
     Figures of one method from two runs would invite a comparison that no run has made.
     """
-    seen = {one.method for one in new}
+    seen = [one.method for one in new]
     return [*(one for one in old if one.method not in seen), *new]
 
 
 def as_toml(entries: Sequence[Measured], command: str, order: Sequence[str]) -> str:
     """The text of ``measured.toml``, with the methods in this order."""
-    lines = ["# Written from the output of a bench; do not edit by hand.", f"# {command}", ""]
-    for one in sorted(entries, key=lambda e: (order.index(e.name), e.method, e.strength or 0.0)):
-        lines += ["[[measured]]", f"method = {json.dumps(one.method)}"]
-        if one.strength is not None:
-            lines.append(f"strength = {one.strength}")
-        for name in FIGURES:
-            if (value := getattr(one, name)) is not None:
-                lines.append(f"{name} = [{', '.join(str(number) for number in value)}]")
-        lines += [f"patients = {one.patients}", f"films = {one.films}", f"quick = {str(one.quick).lower()}"]
-        lines += [f"pack = {json.dumps(one.pack)}", ""]
-    return "\n".join(lines)
+    import tomli_w
+
+    def key(one: Measured) -> tuple[int, str, float]:
+        return order.index(one.name), str(one.options), one.strength or 0.0
+
+    tables = []
+    for one in sorted(entries, key=key):
+        table = {"method": one.name, "options": dict(one.options), "strength": one.strength}
+        table |= {name: getattr(one, name) for name in (*FIGURES, "patients", "films", "quick", "pack")}
+        tables.append({name: value for name, value in table.items() if value not in (None, {})})
+    head = f"# Written from the output of a bench; do not edit by hand.\n# {command}\n\n"
+    return head + tomli_w.dumps({"measured": tables})

@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.methods.tiny import tiny_vlm
-from updp.methods.updp import searches
 from updp.methods.updp.alignment import Frame, align, start
 from updp.methods.updp.blacklist import Vocabulary, VocabularyError, piece_of
 from updp.methods.updp.guard import Guard
+from updp.methods.updp.mma import greedy_coordinate
 from updp.methods.updp.projection import Projection, Projector
+from updp.methods.updp.steps import TensorTrain, tensor_train
 
 pytestmark = pytest.mark.numeric
 
@@ -280,11 +281,11 @@ def test_whatever_goes_in_no_fault_comes_out(ids):
 # -- published searches ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("search", [searches.greedy_coordinate, searches.tensor_train])
+@pytest.mark.parametrize("search", [greedy_coordinate, tensor_train])
 def test_published_searches_improve_and_use_allowed_words_only(search):
     film = target(3)[0]
     ids, mask, _, _ = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
-    small = {"trials": 64 if search is searches.greedy_coordinate else 500}
+    small = {"trials": 64 if search is greedy_coordinate else 500}
     found = search(VLM, VOCABULARY, ids, mask, film, steps=4, generator=torch.Generator().manual_seed(0), **small)
     begun = float((VLM.embed_texts(["small left effusion in the lung"])[0] * film).sum())
     assert float(found.scores[0]) > begun
@@ -295,7 +296,7 @@ def test_published_searches_improve_and_use_allowed_words_only(search):
 
 def test_a_tensor_train_is_a_distribution_and_learns_what_it_is_shown():
     generator = torch.Generator().manual_seed(0)
-    model = searches.TensorTrain(3, 4, 5, generator)
+    model = TensorTrain(3, 4, 5, generator)
     every = torch.cartesian_prod(*[torch.arange(4)] * 3)
     assert float(model.log_likelihood(every).detach().exp().sum()) == pytest.approx(1, abs=1e-5)
     assert torch.allclose(model.marginals().sum(1), torch.ones(3), atol=1e-5)

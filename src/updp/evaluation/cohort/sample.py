@@ -8,14 +8,12 @@ one patient. What a method made of the sample lands in one file, so that a long 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +25,10 @@ from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.load import decoded, label_matrix, private
+from updp.evaluation.cohort.settings import Setting
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
-from updp.methods import make_method, method_info
-from updp.methods.strength import resolve_strength
+from updp.methods import make_method
 from updp.pipeline import stations
 from updp.sources import open_source
 
@@ -160,73 +158,6 @@ def _place(seed: int, patient: str) -> bytes:
 
 
 # -- methods ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A method with its options at one strength, written ``name:option=value:...``."""
-
-    name: str
-    options: tuple[tuple[str, Any], ...] = ()
-    strength: float | None = None
-
-    @classmethod
-    def parse(cls, text: str, strength: float | None = None) -> Setting:
-        name, *rest = text.split(":")
-        options = []
-        for part in rest:
-            key, sign, value = part.partition("=")
-            if not key or not sign:
-                raise NoSample(f"{text!r}: options of a method are written name:option=value")
-            try:
-                options.append((key, json.loads(value)))
-            except ValueError:
-                options.append((key, value))
-        return cls(name, tuple(options), strength)
-
-    @property
-    def method(self) -> str:
-        return ":".join([self.name, *(f"{k}={v}" for k, v in self.options)])
-
-    @property
-    def label(self) -> str:
-        return self.method if self.strength is None else f"{self.method} {self.strength:g}"
-
-    @property
-    def slug(self) -> str:
-        return "".join(c if c.isalnum() or c in ".-" else "_" for c in self.label)
-
-
-def settings(methods: Sequence[str], strengths: Sequence[float] | None, pack: str) -> list[Setting]:
-    """Every method at every strength; one without a knob once. Wrong names end here, before any film is read.
-
-    Strengths of a method alone are written behind it, as ``dp-pix@0.3/0.6``.
-    """
-    out = []
-    for text in methods:
-        text, _, own = text.strip().partition("@")
-        one = Setting.parse(text)
-        info = method_info(one.name)
-        if "generator" in info.needs and "pack" not in dict(one.options) and pack != "cxr256":
-            one = Setting(one.name, (*one.options, ("pack", pack)))
-        make_method(one.name, dict(one.options))
-        if info.default_strength is None:
-            out.append(one)
-        else:
-            for strength in _strengths(text, own) or strengths or [info.default_strength]:
-                try:
-                    resolve_strength(info, strength)
-                except ValueError as error:
-                    raise NoSample(f"{text}: {error}") from None
-                out.append(Setting(one.name, one.options, round(float(strength), 4)))
-    return out
-
-
-def _strengths(method: str, written: str) -> list[float]:
-    try:
-        return [float(part) for part in written.split("/") if part]
-    except ValueError:
-        raise NoSample(f"{method}: strengths are numbers, written {method}@0.3/0.6") from None
 
 
 def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], None] | None = None) -> Made:
