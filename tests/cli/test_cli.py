@@ -119,7 +119,7 @@ def test_an_unexpected_error_shows_its_type_and_place_but_no_value(place):
     assert "Zanthora" not in done.stderr + done.stdout
 
 
-@pytest.mark.parametrize("command", ["methods", "sources", "policy"])
+@pytest.mark.parametrize("command", ["methods", "sources", "domains", "policy"])
 def test_listings_answer(command):
     done = updp(command)
     assert done.returncode == 0

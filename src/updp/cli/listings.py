@@ -40,6 +40,14 @@ def sources() -> None:
 
 
 @app.command()
+def domains() -> None:
+    """The domains there are: kinds of image."""
+    from updp.domains import DOMAINS
+
+    print_table(("domain", "what it is"), [(name, domain.summary) for name, domain in DOMAINS.members()])
+
+
+@app.command()
 def packs() -> None:
     """The model packs there are."""
     from updp.models import list_packs

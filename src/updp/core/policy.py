@@ -27,6 +27,10 @@ class Section(BaseModel):
 
 
 class SourcePolicy(Section):
+    domain: str | None = Field(
+        None,
+        description="Kind of image; `updp domains` lists them; default: that of the layout, else chest.",
+    )
     frontal_only: bool = Field(True, description="Take PA and AP films only; lateral films are passed over.")
 
 

@@ -27,10 +27,12 @@ class Reason(StrEnum):
     IMAGE_TOO_SMALL = "image-too-small"
     IMAGE_BLANK = "image-blank"
     IMAGE_NOT_GREY = "image-not-grey"
+    IMAGE_NOT_COLOUR = "image-not-colour"
     IMAGE_MULTIFRAME = "image-multiframe"
     DICOM_UNREADABLE = "dicom-unreadable"
     DICOM_NO_PIXELS = "dicom-no-pixels"
     DICOM_DIRECTORY = "dicom-directory"
+    NOT_OF_DOMAIN = "not-of-this-domain"
     NOT_A_FILM = "not-a-film"
     BURNED_IN_UNCHECKED = "burned-in-text-unchecked"
     BURNED_IN_RESIDUAL = "burned-in-text-residual"
@@ -67,10 +69,12 @@ REPAIR: dict[Reason, str] = {
     Reason.IMAGE_TOO_SMALL: "the film is smaller than policy [image] min_side",
     Reason.IMAGE_BLANK: "the film has one grey value only",
     Reason.IMAGE_NOT_GREY: "the film is a colour picture",
+    Reason.IMAGE_NOT_COLOUR: "the image is grey, and those of its domain are in colour",
     Reason.IMAGE_MULTIFRAME: "the file holds several frames; export single films",
     Reason.DICOM_UNREADABLE: "the DICOM file is damaged; export it again",
     Reason.DICOM_NO_PIXELS: "the DICOM object carries no pixel data",
     Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",
+    Reason.NOT_OF_DOMAIN: "the domain does not take this kind of image; leave it out of the export",
     Reason.NOT_A_FILM: "the DICOM object is no CR, DX or secondary capture image; leave it out of the export",
     Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
     Reason.BURNED_IN_RESIDUAL: "text was still legible after painting; review by hand",

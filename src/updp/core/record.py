@@ -1,4 +1,4 @@
-"""The one thing that travels: a film, its report and what is known about both.
+"""The one thing that travels: an image, its report where it has one, and what is known about both.
 
 A ``Study`` leaves a source without pixels (only where they are), gains them at the start of the flow, and loses
 whatever identifies on the way. One ``Study`` is one film; films of one examination share ``study_id``, films of one
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+#: A place in an image, and a box (left, top, right, bottom), in fractions of its width and height.
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
 Sex = Literal["F", "M"]
 Split = Literal["train", "val", "test"]
 
@@ -59,7 +62,9 @@ class Study:
     sex: Sex | None = None
     date: dt.date | None = None
     split: Split | None = None  # the source's official split, where it has one
-    pixels: NDArray[np.float32] | None = field(default=None, repr=False)  # H x W in [0, 1], white is dense
+    pixels: NDArray[np.float32] | None = field(default=None, repr=False)  # H x W, or H x W x channels, in [0, 1]
+    regions: Mapping[str, Box] = field(default_factory=dict)  # named parts of the image
+    landmarks: Mapping[str, Point] = field(default_factory=dict)
     header: Any = field(default=None, repr=False)  # pydicom Dataset without pixel data
     notes: Mapping[str, Any] = field(default_factory=dict)  # what stations decided; words of ours, never the data's
     known: Confidential | None = field(default=None, repr=False)  # names in the header, from screen to report alone

@@ -1,1 +1,19 @@
-"""Domains: what is particular to one kind of image, one folder or file each."""
+"""Domains: what is particular to one kind of image, one folder or file each.
+
+A domain is added by one file that makes a ``base.Domain`` and one line below, or by an entry point of another package
+in the group ``updp.domains``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from updp.core.registry import Registry
+
+if TYPE_CHECKING:
+    from updp.domains.base import Domain
+
+#: The domain of a source that names none.
+DEFAULT = "chest"
+
+DOMAINS: Registry[Domain] = Registry("domain", "updp.domains", {"chest": "updp.domains.chest:CHEST"})

@@ -18,7 +18,7 @@ PNG_STRATEGY = zlib.Z_RLE
 
 
 def encode_png(pixels: NDArray[np.float32]) -> bytes:
-    """The film as an 8-bit grey PNG: header, data and end chunk, nothing else; the same bytes for the same film."""
+    """The image as an 8-bit PNG, grey or RGB: header, data and end chunk, nothing else; always the same bytes."""
     from PIL import Image
 
     out = io.BytesIO()

@@ -19,7 +19,9 @@ from updp.imaging.grey import Window, check_size, one_channel, stretched, unit_r
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000", "PPM")
 
 
-def read_picture(file: BinaryIO, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
+def read_picture(
+    file: BinaryIO, *, max_pixels: int, min_side: int, channels: int = 1
+) -> tuple[NDArray[np.float32], Window]:
     try:
         # At level DEBUG Pillow logs the text tags of a TIFF, where scanners write the patient's name.
         with quiet(), _open(file) as image:
@@ -28,6 +30,8 @@ def read_picture(file: BinaryIO, *, max_pixels: int, min_side: int) -> tuple[NDA
                 raise Refused(Reason.IMAGE_MULTIFRAME)
             # Pillow inverts a white-is-zero TIFF (tag 262 = 0) of up to eight bits itself, but not a deeper one.
             inverted = image.format == "TIFF" and _tag(image, 262) == 0
+            if channels != 1:
+                return _colour(_upright(image)), "full"
             return _grey(_upright(image), inverted=inverted)
     except Refused:
         raise
@@ -68,13 +72,26 @@ def _grey(image: PILImage.Image, *, inverted: bool) -> tuple[NDArray[np.float32]
         return stretched(np.asarray(image), inverted=inverted), "percentile"
     if image.mode == "1":
         return unit_range(np.asarray(image.convert("L"))), "full"
-    if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
-        # What is transparent was not shown, and must not come to light: lay the picture over the film's own black.
-        from PIL import Image
+    return unit_range(one_channel(np.asarray(_opaque(image).convert("RGB")))), "full"
 
-        shown = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", shown.size, (0, 0, 0, 255)), shown)
-    return unit_range(one_channel(np.asarray(image.convert("RGB")))), "full"
+
+def _colour(image: PILImage.Image) -> NDArray[np.float32]:
+    """Red, green and blue, channels last; a picture that was stored as grey is none."""
+    import numpy as np
+
+    if image.mode in ("1", "L", "LA", "La", "F") or image.mode.startswith("I"):
+        raise Refused(Reason.IMAGE_NOT_COLOUR)
+    return unit_range(np.asarray(_opaque(image).convert("RGB")))
+
+
+def _opaque(image: PILImage.Image) -> PILImage.Image:
+    """What is transparent was not shown, and must not come to light: the picture laid over black."""
+    if image.mode not in ("LA", "PA", "RGBA", "La", "RGBa") and "transparency" not in image.info:
+        return image
+    from PIL import Image
+
+    shown = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", shown.size, (0, 0, 0, 255)), shown)
 
 
 def _tag(image: PILImage.Image, number: int) -> object:

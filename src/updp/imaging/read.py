@@ -28,11 +28,15 @@ def read_film(path: Path, *, max_pixels: int, min_side: int) -> NDArray[np.float
     return read_with_window(path, max_pixels=max_pixels, min_side=min_side)[0]
 
 
-def read_with_window(path: Path, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
-    """The film at ``path``, and where its grey scale came from."""
+def read_with_window(
+    path: Path, *, max_pixels: int, min_side: int, channels: int = 1
+) -> tuple[NDArray[np.float32], Window]:
+    """The image at ``path``, and where its grey scale came from; a DICOM film has one channel."""
     with _opened(path) as (file, dicom):
         if not dicom:
-            return read_picture(file, max_pixels=max_pixels, min_side=min_side)
+            return read_picture(file, max_pixels=max_pixels, min_side=min_side, channels=channels)
+    if channels != 1:
+        raise Refused(Reason.IMAGE_NOT_COLOUR)
     return windowed(read_dicom(path, max_pixels=max_pixels), max_pixels=max_pixels, min_side=min_side)
 
 

@@ -15,7 +15,7 @@ _BAR = 0.03
 
 
 def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.float32]:
-    """The film as ``size`` x ``size``: padded with black, cropped at the centre, or stretched.
+    """The image as ``size`` x ``size``: padded with black, cropped at the centre, or stretched. Channels come last.
 
     Takes uint8, or float32 in [0, 1], which is resampled in eight bits too: the released film has no more, and an 8-bit
     film comes through unrounded. Bicubic with antialiasing; a film much larger than ``size`` is first averaged in whole
@@ -26,7 +26,7 @@ def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.floa
 
     if fit not in ("pad", "crop", "stretch"):
         raise ValueError("fit is one of pad, crop, stretch")
-    height, width = pixels.shape
+    height, width = pixels.shape[:2]
     if (height, width) == (size, size):
         return scaled(pixels) if pixels.dtype == np.uint8 else pixels.astype(np.float32, copy=False)
     box: tuple[float, float, float, float] = (0, 0, width, height)
@@ -43,15 +43,24 @@ def square(pixels: NDArray[Any], size: int, fit: Fit = "pad") -> NDArray[np.floa
     small = scaled(np.asarray(image))
     if (new_height, new_width) == (size, size):
         return small
-    out = np.zeros((size, size), dtype=np.float32)
+    out = np.zeros((size, size, *pixels.shape[2:]), dtype=np.float32)
     top, left = (size - new_height) // 2, (size - new_width) // 2
     out[top : top + new_height, left : left + new_width] = small
     return out
 
 
+def place_in_square(x: float, y: float, shape: tuple[int, ...], fit: Fit) -> tuple[float, float]:
+    """Where a place in an image of ``shape`` comes to lie in its square, in fractions; outside [0, 1] if cut off."""
+    height, width = shape[:2]
+    if fit == "stretch":
+        return x, y
+    side = min(height, width) if fit == "crop" else max(height, width)
+    return 0.5 + (x - 0.5) * width / side, 0.5 + (y - 0.5) * height / side
+
+
 def without_bars(pixels: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
     """A film that was padded from ``shape`` without its bars; whole where a method has drawn over them."""
-    size, (height, width) = pixels.shape[0], shape
+    size, (height, width) = pixels.shape[0], shape[:2]
     longest = max(height, width)
     rows, columns = (max(1, round(size * side / longest)) for side in (height, width))
     top, left = (size - rows) // 2, (size - columns) // 2

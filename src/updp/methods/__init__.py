@@ -47,11 +47,23 @@ def method_info(name: str) -> MethodInfo:
     return METHODS[name].info if light is None else light
 
 
-def make_method(name: str, options: Mapping[str, Any] | None = None) -> Method:
-    """A method by name, with the settings of a policy's ``[method] options``."""
+def make_method(name: str, options: Mapping[str, Any] | None = None, domain: str | None = None) -> Method:
+    """A method by name, with the settings of a policy's ``[method] options``; refuses a domain it does not serve."""
+    served = method_info(name).domains
+    if domain is not None and served and domain not in served:
+        others = ", ".join(other for other in METHODS if _serves(other, domain))
+        raise UnknownMethod(f"method {name!r} does not serve the domain {domain!r}; those that do: {others}")
     cls: Any = METHODS[name]
     try:
         made: Method = cls(**(options or {}))
     except (TypeError, ValueError) as error:
         raise UnknownMethod(f"method {name!r}: {error}") from None
     return made
+
+
+def _serves(name: str, domain: str) -> bool:
+    try:
+        served = method_info(name).domains
+    except UnknownMethod:  # a plug-in that cannot be imported
+        return False
+    return not served or domain in served

@@ -42,7 +42,7 @@ class Blur(Configured):
         from PIL import Image, ImageFilter
 
         assert study.pixels is not None
-        sigma = amount * self.options.max_sigma * min(study.pixels.shape)
+        sigma = amount * self.options.max_sigma * min(study.pixels.shape[:2])
         if sigma == 0:
             return study.pixels
         grey = Image.fromarray(np.round(study.pixels * 255).astype(np.uint8))

@@ -75,14 +75,15 @@ class DPPix(Configured):
         out = []
         for study, stream in zip(batch, rng, strict=True):
             assert study.pixels is not None
-            height, width = study.pixels.shape
+            height, width, *channels = study.pixels.shape
             decided: dict[str, Any] = {"epsilon": round(epsilon, 6)}
             if options.basis == "frequencies":
                 film = low_frequencies(study.pixels, options.kept, options.clip, epsilon, options.delta, stream)
                 decided |= {"delta": options.delta, "unit": "film", "frequencies": options.kept}
             else:
                 m = height * width if options.m == "image" else options.m
-                film = pixelate(study.pixels, options.b, m / epsilon, stream)
+                # A pixel is all of its channels: changing it moves the mean of each.
+                film = pixelate(study.pixels, options.b, m * math.prod(channels) / epsilon, stream)
                 decided |= {"unit": f"{m} pixels", "cell": options.b}
             out.append(Deidentified(film, decided))
         return out
@@ -113,12 +114,12 @@ def low_frequencies(
     from scipy.fft import dctn, idctn
 
     area = film.size
-    low = dctn(film.astype(np.float64) - 0.5, norm="ortho")[:kept, :kept] / math.sqrt(area)
+    low = dctn(film.astype(np.float64) - 0.5, axes=(0, 1), norm="ortho")[:kept, :kept] / math.sqrt(area)
     low *= min(1.0, clip / max(float(np.linalg.norm(low)), 1e-12))
     low += rng.standard_normal(low.shape) * gaussian_scale(epsilon, delta) * 2 * clip
     whole = np.zeros(film.shape)
     whole[: low.shape[0], : low.shape[1]] = low * math.sqrt(area)
-    made: NDArray[np.float32] = np.clip(idctn(whole, norm="ortho") + 0.5, 0.0, 1.0).astype(np.float32)
+    made: NDArray[np.float32] = np.clip(idctn(whole, axes=(0, 1), norm="ortho") + 0.5, 0.0, 1.0).astype(np.float32)
     return made
 
 

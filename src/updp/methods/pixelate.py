@@ -41,7 +41,7 @@ class Pixelate(Configured):
         out = []
         for study in batch:
             assert study.pixels is not None
-            side = max(1, round(max(1.0, self.options.max_cell * min(study.pixels.shape)) ** amount))
+            side = max(1, round(max(1.0, self.options.max_cell * min(study.pixels.shape[:2])) ** amount))
             means, _ = cell_means(study.pixels, side)
             film = replicate(means.astype(np.float32), side, study.pixels.shape)
             out.append(Deidentified(film, {"cell": side}))
@@ -52,11 +52,12 @@ def cell_means(film: NDArray[np.float32], b: int) -> tuple[NDArray[np.float64], 
     """Means of b x b cells and how many pixels each has; cells at the lower and right edge may be cut short."""
     import numpy as np
 
-    height, width = film.shape
-    padded = np.pad(film, ((0, -height % b), (0, -width % b)))
+    height, width, *channels = film.shape
+    padded = np.pad(film, ((0, -height % b), (0, -width % b), *((0, 0) for _ in channels)))
     rows, columns = padded.shape[0] // b, padded.shape[1] // b
     count = np.outer(np.minimum(b, height - b * np.arange(rows)), np.minimum(b, width - b * np.arange(columns)))
-    return padded.reshape(rows, b, columns, b).sum(axis=(1, 3), dtype=np.float64) / count, count
+    count = count.reshape(*count.shape, *(1 for _ in channels))
+    return padded.reshape(rows, b, columns, b, *channels).sum(axis=(1, 3), dtype=np.float64) / count, count
 
 
 def replicate(cells: NDArray[np.float32], b: int, shape: tuple[int, ...]) -> NDArray[np.float32]:

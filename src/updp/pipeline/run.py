@@ -30,6 +30,7 @@ from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
 from updp.core.storage import OutputError, explain, write_bytes
+from updp.domains import DEFAULT
 from updp.imaging.encode import encode_png
 from updp.methods import method_info
 from updp.pipeline import stations
@@ -113,6 +114,7 @@ def deidentify(
     opened = open_source(
         Path(source),
         layout,
+        domain=policy.source.domain,
         frontal_only=policy.source.frontal_only,
         limit=limit,
         max_pixels=policy.image.max_pixels,
@@ -120,7 +122,12 @@ def deidentify(
     )
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)
-    stations.MakeFilm(policy, key, seed)  # a method that does not exist, or wrong options, ends the run here
+    domain = opened.domain
+    domain.check(policy)
+    if policy.source.domain is None and domain.name != DEFAULT:  # a release says of which domain it is
+        policy = policy.model_copy(update={"source": policy.source.model_copy(update={"domain": domain.name})})
+    # A method that does not exist or serve this domain, or wrong options, ends the run here.
+    stations.MakeFilm(policy, key, seed, domain.name)
     run = ENGINES[engine]
     workers = workers if workers is not None else os.cpu_count() or 1
 
@@ -259,7 +266,7 @@ def _line(job: Job) -> tuple[list[tuple[str, stations.Station]], stations.MakeFi
         _LINES.clear()
         _LINES[job.run] = (
             stations.build(job.source, job.policy, job.key),
-            stations.MakeFilm(job.policy, job.key, job.seed),
+            stations.MakeFilm(job.policy, job.key, job.seed, job.source.domain.name),
         )
     return _LINES[job.run]
 

@@ -18,8 +18,8 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
-from updp.domains.chest.labels import LABELS
-from updp.imaging.square import square
+from updp.core.registry import Registry
+from updp.imaging.square import place_in_square, square
 from updp.methods import make_method
 from updp.release.residual import residual_spans
 from updp.reports.lexicon import LayerMissing
@@ -42,15 +42,24 @@ class Stopped:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the stations of a run are made from."""
+
+    source: Source
+    policy: Policy
+    key: Key
+    detect: Callable[[], Detector]  # loaded at most once, and only if something has to be read
+
+
 def build(source: Source, policy: Policy, key: Key) -> list[tuple[str, Station]]:
-    """The study-by-study stations of a run, in order. Whatever cannot load stops the run here, before any study."""
-    detect = lru_cache(1)(lambda: _detector(policy))  # loaded at most once, and only if something has to be read
-    return [
-        ("read", Read(source, policy)),
-        ("screen", Screen(policy, key, detect)),
-        ("report", CleanReport(policy, key, detect)),
-        ("pseudonymise", Pseudonymise(policy, key)),
-    ]
+    """The study-by-study stations of a run, in the order of the source's domain. Whatever cannot load stops the run
+    here, before any study."""
+    names = source.domain.stations
+    if names[:1] != ("read",) or names[-1:] != ("pseudonymise",):
+        raise ValueError(f"domain {source.domain.name!r}: the first station is read, the last is pseudonymise")
+    line = Line(source, policy, key, lru_cache(1)(lambda: _detector(policy)))
+    return [(name, STATIONS[name](line)) for name in names]
 
 
 def _detector(policy: Policy) -> Detector:
@@ -86,16 +95,18 @@ def whereabouts(error: BaseException) -> str:
 
 
 class Read:
-    """Pixels, header and report from the source."""
+    """Pixels, header and report from the source, where they are what the domain takes."""
 
-    def __init__(self, source: Source, policy: Policy) -> None:
-        self.source = source
-        self.policy = policy
+    def __init__(self, line: Line) -> None:
+        self.source = line.source
+        self.policy = line.policy
 
     def __call__(self, study: Study) -> Study:
         study = self.source.load(study)
         if study.pixels is None:
             raise Refused(Reason.IMAGE_MISSING)
+        if (reason := self.source.domain.refuses(study)) is not None:
+            raise Refused(reason)
         if self.policy.report.required and not study.report:
             raise Refused(Reason.REPORT_MISSING)
         return study
@@ -104,13 +115,12 @@ class Read:
 class Screen:
     """Header cleaned, burned-in text painted out at native size, then the film made square."""
 
-    def __init__(self, policy: Policy, key: Key, detect: Callable[[], Detector]) -> None:
+    def __init__(self, line: Line) -> None:
         from updp.screening.burned_in import TextScreen
 
-        self.policy = policy
-        self.key = key
-        self.detect = detect
-        self.text = TextScreen(policy.burned_in)
+        self.policy, self.key, self.detect = line.policy, line.key, line.detect
+        self.text = TextScreen(line.policy.burned_in)
+        self.square = Square(line)
 
     @cached_property
     def headers(self) -> HeaderCleaner:
@@ -135,21 +145,37 @@ class Screen:
             )
             study = study.but(header=header)
         painted = sum(box.painted for box in screened.boxes)
-        pixels = square(screened.pixels, self.policy.image.size, self.policy.image.fit)
         study = study.noted(boxes_painted=painted, boxes=len(screened.boxes), text_checked=checked)
-        return study.but(pixels=pixels, known=Confidential(known))
+        return self.square(study.but(pixels=screened.pixels, known=Confidential(known)))
+
+
+class Square:
+    """The image made square, and what is marked in it moved along."""
+
+    def __init__(self, line: Line) -> None:
+        self.size, self.fit = line.policy.image.size, line.policy.image.fit
+
+    def __call__(self, study: Study) -> Study:
+        assert study.pixels is not None
+        shape = study.pixels.shape
+        regions = {
+            name: (*place_in_square(x0, y0, shape, self.fit), *place_in_square(x1, y1, shape, self.fit))
+            for name, (x0, y0, x1, y1) in study.regions.items()
+        }
+        landmarks = {name: place_in_square(x, y, shape, self.fit) for name, (x, y) in study.landmarks.items()}
+        return study.but(pixels=square(study.pixels, self.size, self.fit), regions=regions, landmarks=landmarks)
 
 
 class CleanReport:
     """PHI out of the report, findings kept; sections the policy does not name stay behind."""
 
-    def __init__(self, policy: Policy, key: Key, detect: Callable[[], Detector]) -> None:
-        self.policy = policy.report
+    def __init__(self, line: Line) -> None:
+        self.policy = line.policy.report
         self.cleaner: Cleaner | None = None
-        if policy.report.mode != "withhold":
+        if self.policy.mode != "withhold":
             from updp.reports import Cleaner
 
-            self.cleaner = Cleaner(detect(), key, mode=policy.report.mode)
+            self.cleaner = Cleaner(line.detect(), line.key, mode=self.policy.mode)
 
     def __call__(self, study: Study) -> Study:
         known = study.known.reveal() if study.known else ()
@@ -171,9 +197,11 @@ class CleanReport:
 class Pseudonymise:
     """The source's ids and dates give way to the key's; from here on nothing says where a film came from."""
 
-    def __init__(self, policy: Policy, key: Key) -> None:
-        self.key = key
-        self.allowed = {*LABELS.names, *policy.release.labels}
+    def __init__(self, line: Line) -> None:
+        self.key, domain = line.key, line.source.domain
+        self.allowed = {*domain.labels.names, *line.policy.release.labels}
+        # What no station before this one has cleaned stays behind.
+        self.reports, self.headers = "report" in domain.stations, "screen" in domain.stations
 
     def __call__(self, study: Study) -> Study:
         labels, unknown = study.labels, 0
@@ -185,7 +213,9 @@ class Pseudonymise:
             study_id=self.key.study(study.patient_id, study.study_id),
             patient_id=self.key.patient(study.patient_id),
             path=None,
+            report=study.report if self.reports else None,
             report_path=None,
+            header=study.header if self.headers else None,
             known=None,
             labels=labels,
             date=None if study.date is None else study.date + self.key.shift(study.patient_id),
@@ -194,11 +224,19 @@ class Pseudonymise:
         ).noted(labels_dropped=unknown)
 
 
+#: The stations; other packages add theirs in the group ``updp.stations``.
+STATIONS: Registry[Callable[[Line], Station]] = Registry(
+    "station",
+    "updp.stations",
+    {"read": Read, "screen": Screen, "square": Square, "report": CleanReport, "pseudonymise": Pseudonymise},
+)
+
+
 class MakeFilm:
     """A new film for each study, by the policy's method."""
 
-    def __init__(self, policy: Policy, key: Key, seed: int) -> None:
-        self.method = make_method(policy.method.name, policy.method.options)
+    def __init__(self, policy: Policy, key: Key, seed: int, domain: str) -> None:
+        self.method = make_method(policy.method.name, policy.method.options, domain)
         self.strength = policy.method.strength
         self.key = key
         self.seed = seed

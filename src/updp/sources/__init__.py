@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from updp.core.registry import Registry, unknown
+from updp.domains import DEFAULT, DOMAINS
 from updp.sources.base import Refusal, Source
 from updp.sources.files import BadSource
 
@@ -45,12 +46,16 @@ def open_source(
     path: str | Path,
     layout: str | None = None,
     *,
+    domain: str | None = None,
     frontal_only: bool = True,
     limit: int | None = None,
     max_pixels: int | None = None,
     min_side: int | None = None,
 ) -> Source:
-    """The source at ``path``, its layout recognised unless given; the last two default to the policy's defaults."""
+    """The source at ``path``, its layout recognised unless given; its domain is that of the layout unless given.
+
+    ``max_pixels`` and ``min_side`` default to the policy's defaults.
+    """
     root = Path(path)
     if layout is not None and layout not in LAYOUTS:
         raise BadSource(unknown("layout", layout, LAYOUTS))
@@ -76,8 +81,16 @@ def open_source(
         layout = found[0]
     elif layout not in found:
         raise BadSource(f"{path}: this folder does not hold the layout {layout}. See docs/how-to/sources")
+    kind = LAYOUTS[layout]
     try:
-        return LAYOUTS[layout](root, frontal_only=frontal_only, limit=limit, max_pixels=max_pixels, min_side=min_side)
+        return kind(
+            root,
+            domain=DOMAINS[domain or kind.domain_of(root) or DEFAULT],
+            frontal_only=frontal_only,
+            limit=limit,
+            max_pixels=max_pixels,
+            min_side=min_side,
+        )
     except BadSource as error:
         # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.
         raise BadSource(f"{path}: {error}") from None

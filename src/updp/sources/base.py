@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from updp.core.policy import ImagePolicy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
+from updp.domains.base import Domain
 from updp.imaging.read import is_dicom, read_with_window
 from updp.sources import sections
 from updp.sources.dicom_files import load_film, read_structured_report
@@ -35,6 +36,7 @@ class Source(Protocol):
     """A folder of films and reports in one layout."""
 
     layout: str
+    domain: Domain
     root: Path
     skipped: int  # lateral films passed over by the last iteration
 
@@ -48,11 +50,13 @@ class Layout(ABC):
 
     layout: str
     description: str  # what the folder holds, in one line
+    holds: str | None = None  # the domain of its images; None where a folder may be of any
 
     def __init__(
         self,
         root: Path,
         *,
+        domain: Domain,
         frontal_only: bool = True,
         limit: int | None = None,
         max_pixels: int | None = None,
@@ -60,6 +64,7 @@ class Layout(ABC):
     ) -> None:
         defaults = ImagePolicy.model_construct()
         self.root = root
+        self.domain = domain
         self.frontal_only = frontal_only
         self.limit = limit
         self.max_pixels = defaults.max_pixels if max_pixels is None else max_pixels
@@ -71,6 +76,11 @@ class Layout(ABC):
     def recognises(cls, root: Path) -> bool:
         """Whether ``root`` holds this layout; looks at names and first bytes only."""
 
+    @classmethod
+    def domain_of(cls, root: Path) -> str | None:
+        """The domain of the images at ``root``, where that can be told."""
+        return cls.holds
+
     @abstractmethod
     def rows(self) -> Iterator[Study | Refusal]:
         """Every film and every refusal, in a fixed order."""
@@ -81,7 +91,7 @@ class Layout(ABC):
             return
         for row in self.rows():
             if isinstance(row, Study):
-                if self.frontal_only and row.view == "LATERAL":
+                if self.frontal_only and row.view in self.domain.side_views:
                     self.skipped += 1
                     continue
                 taken += 1
@@ -113,7 +123,9 @@ class Layout(ABC):
             raise Refused(Reason.IMAGE_MISSING)
         if is_dicom(study.path):
             return load_film(study, max_pixels=self.max_pixels, min_side=self.min_side)
-        pixels, window = read_with_window(study.path, max_pixels=self.max_pixels, min_side=self.min_side)
+        pixels, window = read_with_window(
+            study.path, max_pixels=self.max_pixels, min_side=self.min_side, channels=self.domain.channels
+        )
         return study.but(pixels=pixels).noted(window=window)
 
     def found(self, name: str | Path) -> Path:

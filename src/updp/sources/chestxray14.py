@@ -35,6 +35,7 @@ class ChestXray14(Layout):
 
     layout = "chestxray14"
     description = "NIH ChestX-ray14: Data_Entry_2017*.csv, images*/"
+    holds = "chest"
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

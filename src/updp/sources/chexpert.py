@@ -41,6 +41,7 @@ class CheXpert(Layout):
 
     layout = "chexpert"
     description = "CheXpert: train.csv, valid.csv, patientNNNNN/studyN/"
+    holds = "chest"
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

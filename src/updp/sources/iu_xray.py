@@ -30,6 +30,7 @@ class IUXray(Layout):
 
     layout = "iu_xray"
     description = "IU X-Ray as R2Gen has it: annotation.json, images/"
+    holds = "chest"
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

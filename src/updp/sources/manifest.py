@@ -14,8 +14,6 @@ from typing import Any
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
-from updp.domains.chest.labels import LABELS
-from updp.domains.chest.views import view_of
 from updp.sources import sections
 from updp.sources.base import Layout, Refusal
 from updp.sources.fields import age_of, date_of, sex_of, split_of
@@ -94,8 +92,8 @@ class Manifest(Layout):
             study_id=study_id,
             patient_id=patient_id,
             path=self.found(image),
-            view=view_of(_text(_first(record, "view"))),
-            labels=labels,
+            view=self.domain.view(_text(_first(record, "view"))),
+            labels=None if labels is None else self.domain.labels.canonical(labels),
             report=report,
             report_path=self._report_path(report_name) if report_name and not report else None,
             age=age_of(_text(_first(record, "age"))),
@@ -305,7 +303,7 @@ def _prose(value: object) -> str:
     return checked_text(value)
 
 
-def _labels(value: object) -> tuple[str, ...] | None:
+def _labels(value: object) -> list[str] | None:
     """Findings from a list, a JSON list in text, or names between pipes."""
     if value is None:
         return None
@@ -317,4 +315,4 @@ def _labels(value: object) -> tuple[str, ...] | None:
     names = value.split("|") if isinstance(value, str) else value
     if not isinstance(names, list):
         raise Refused(Reason.ROW_UNREADABLE)
-    return LABELS.canonical(_text(name) for name in names)
+    return [_text(name) for name in names]

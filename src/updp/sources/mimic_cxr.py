@@ -29,6 +29,7 @@ class MimicCXR(Layout):
 
     layout = "mimic_cxr"
     description = "MIMIC-CXR(-JPG): mimic-cxr-2*-metadata.csv, files/p1x/"
+    holds = "chest"
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

@@ -24,6 +24,7 @@ class OpenI(Layout):
 
     layout = "openi"
     description = "Open-i (NLMCXR): ecgen-radiology/*.xml and PNG films"
+    holds = "chest"
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
-from updp.domains.chest.views import view_of
 from updp.sources.base import Layout, Refusal
 from updp.sources.fields import age_of, date_of, sex_of, split_of
 from updp.sources.files import BadSource, checked_text, open_parquet, raw_lines
@@ -58,6 +58,13 @@ class Release(Layout):
         except BadSource:
             return False
 
+    @classmethod
+    def domain_of(cls, root: Path) -> str | None:
+        try:
+            return Policy.load(root / "policy.toml").source.domain
+        except BadPolicy:  # a release is read without its policy too; `verify` says what is missing
+            return None
+
     def rows(self) -> Iterator[Study | Refusal]:
         import pyarrow as pa
 
@@ -85,7 +92,7 @@ class Release(Layout):
             study_id=study_id,
             patient_id=patient_id,
             path=self.found(str(row["file_name"] or "")),
-            view=view_of(row.get("view")),
+            view=self.domain.view(row.get("view")),
             labels=None if labels is None else tuple(labels),
             report_path=self._reports(str(row["shard"] or "")) if row.get("has_report", True) else None,
             age=age_of(row.get("age")),

@@ -146,6 +146,7 @@ def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | 
     opened = open_source(
         place,
         layout,
+        domain=policy.source.domain,
         frontal_only=policy.source.frontal_only,
         limit=run.get("limit"),
         max_pixels=policy.image.max_pixels,
