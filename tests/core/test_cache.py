@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from updp.core.cache import FolderCache, Layered, MemoryCache, key_of
+from updp.core.cache import FolderCache, Layered, MemoryCache, kept_once, key_of
 
 
 def test_what_is_put_comes_back_the_same(tmp_path):
@@ -72,3 +72,15 @@ def test_the_memory_forgets_the_oldest_and_the_lasting_cache_does_not(tmp_path):
     assert both.get("first")["a"].shape == (100,)
     assert memory.get("first") is not None
     assert Layered(MemoryCache(), None).get("first") is None
+
+
+def test_an_array_is_made_once_for_a_key_and_again_for_another(tmp_path):
+    made = []
+
+    def make():
+        made.append(1)
+        return {"a": np.arange(3)}
+
+    for key in ("one", "one", "two"):
+        assert kept_once(FolderCache(tmp_path), key, make)["a"].tolist() == [0, 1, 2]
+    assert len(made) == 2

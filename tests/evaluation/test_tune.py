@@ -19,7 +19,7 @@ from updp.evaluation.cohort.sample import (
     origin,
     take_sample,
 )
-from updp.evaluation.cohort.settings import Setting
+from updp.evaluation.cohort.settings import MethodPlan, Setting
 from updp.evaluation.tune import choose_strength, hypervolume, tune
 from updp.models.pack import FORMAT
 
@@ -53,7 +53,7 @@ def test_the_frontier_and_the_strength_are_written(source, tmp_path):
     found = tune(
         source,
         out=tmp_path / "t",
-        method="dp-pix:m=image",
+        method=MethodPlan(name="dp-pix", options={"m": "image"}),
         strengths=[0.0, 1.0],
         films=80,
         probes=probes,

@@ -1,6 +1,7 @@
-"""Where attackers keep what was expensive: arrays named by a digest of everything they were made from.
+"""Where costly arrays are kept: each is named by a digest of everything it was made from.
 
-Features of the real films, and attackers trained on them, serve every later release of the same source.
+Features of the real films, and attackers trained on them, serve every later release of the same source. Files are
+arrays without pickles, since a cache folder may be shared, and only their owner reads them, since they hold patients.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -41,8 +42,18 @@ class Cache(Protocol):
     def put(self, key: str, arrays: Mapping[str, NDArray[Any]]) -> None: ...
 
 
+def kept_once(cache: Cache, key: str, make: Callable[[], Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+    """What the cache has under ``key``; else what ``make`` gives, which is kept."""
+    found = cache.get(key)
+    if found is not None:
+        return found
+    made = make()
+    cache.put(key, made)
+    return made
+
+
 class FolderCache:
-    """One uncompressed ``.npz`` a key; a file lands whole or not at all, and a damaged one counts as absent."""
+    """One uncompressed ``.npz`` per key; a file lands whole or not at all, and a damaged one counts as absent."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)

@@ -8,7 +8,6 @@ workers there were or how often the run was killed.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -22,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from updp.core import version
 from updp.core.global_state import instruction_set, quiet
@@ -376,17 +377,16 @@ def _owned(out: Path) -> Iterator[None]:
     try:
         (out / ".work").mkdir(parents=True, exist_ok=True)
         os.chmod(out / ".work", 0o700)
-        lock = os.open(out / ".work" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = FileLock(out / ".work" / "lock", timeout=0, mode=0o600)
+        lock.acquire()
+    except Timeout:
+        raise RunError("another run is writing to this output; wait for it or choose another folder") from None
     except OSError as error:
         raise explain(error) from None
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError("another run is writing to this output; wait for it or choose another folder") from None
         yield
     finally:
-        os.close(lock)
+        lock.release()
 
 
 def _identity(source: Source, policy: Policy, key: Key, seed: int, limit: int | None, survey: Survey) -> dict[str, Any]:

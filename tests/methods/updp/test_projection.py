@@ -278,6 +278,26 @@ def test_whatever_goes_in_no_fault_comes_out(ids):
     assert len(clean) + dropped == len(ids)
 
 
+def test_alignment_takes_the_steps_of_adam():
+    """Three steps of the printed algorithm (arXiv 1412.6980) on the same gradients."""
+    vlm = tiny_vlm()
+    vocabulary = Vocabulary(vlm)
+    ids = vocabulary.allowed[:4][None]
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    film = torch.nn.functional.normalize(torch.randn(1, 16, generator=torch.Generator().manual_seed(2)), dim=1)
+    projector = Projector(vlm.token_table.detach(), vocabulary, Projection())
+    moved = align(vlm, vocabulary, ids, mask, film, projector, steps=3, rate=0.1, straight_through=False).rows
+    rows, mean, square = vlm.token_table.detach()[ids].clone(), 0.0, 0.0
+    frame = Frame(vlm, vocabulary, mask)
+    for step in range(1, 4):
+        point = rows.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad((1 - (frame.embed(point) * film).sum(1)).sum(), point)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        rows = rows - 0.1 * (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)).sqrt() + 1e-8)
+    torch.testing.assert_close(moved, rows, rtol=1e-4, atol=1e-4)
+    assert (moved - vlm.token_table.detach()[ids]).abs().max() > 0.1
+
+
 # -- published searches ------------------------------------------------------------------------------------------------
 
 

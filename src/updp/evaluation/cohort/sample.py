@@ -8,23 +8,23 @@ one patient. What a method made of the sample lands in one file, so that a long 
 from __future__ import annotations
 
 import hashlib
-import os
 import time
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from updp.core.cache import FolderCache, kept_once
 from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.evaluation.cohort.load import decoded, label_matrix, private
+from updp.evaluation.cohort.load import decoded, label_matrix
 from updp.evaluation.cohort.settings import Setting
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
@@ -197,21 +197,14 @@ def made_once(
     sample: Sample, setting: Setting, seed: int, folder: Path, say: Callable[[int, int], None] | None = None
 ) -> Made:
     """``make``, or what an earlier call with the same sample and weights left in ``folder``."""
-    private(folder)
-    path = folder / f"{setting.slug}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            if str(held["origin"]) == origin(sample, setting, seed):
-                return Made(held["films"], held["kept"], float(held["seconds"]), str(held["origin"]))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        pass
-    done = make(sample, setting, seed, say)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        came = np.array(done.origin)
-        np.savez_compressed(out, films=done.films, kept=done.kept, seconds=done.seconds, origin=came)
-    os.replace(temporary, path)
-    return done
+    came = origin(sample, setting, seed)
+
+    def compute() -> dict[str, NDArray[Any]]:
+        done = make(sample, setting, seed, say)
+        return {"films": done.films, "kept": done.kept, "seconds": np.array(done.seconds)}
+
+    held = kept_once(FolderCache(folder), came, compute)
+    return Made(held["films"], held["kept"], float(held["seconds"]), came)
 
 
 def exhibit_of(sample: Sample, made: Made) -> Exhibit:

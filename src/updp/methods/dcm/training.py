@@ -8,7 +8,6 @@ learn the labels of its training films by heart.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.core.cache import FolderCache, kept_once, key_of
 from updp.methods.adversaries import judged, judged_rows
 from updp.methods.dcm.method import Compensator, compensate, sentences
 from updp.methods.privdiff.training import cached_identities, sheet
@@ -120,20 +120,18 @@ class DCMStage:
     @torch.no_grad()
     def _cached_features(self) -> NDArray[np.float16]:
         """Features of the training films, computed once for this findings network."""
-        module: Any = self.module
-        digest = hashlib.sha256(self.rows.tobytes())
-        for value in module.network.medical.state_dict().values():
-            digest.update(value.numpy().tobytes())
-        path = self.directory / f"features-{digest.hexdigest()[:12]}.npy"
-        if not path.exists():
+        network: Any = self.module.network
+
+        def compute() -> dict[str, NDArray[np.float16]]:
             self.say(f"dcm: features of {len(self.rows)} films")
             parts = [
-                module.network.features(as_tensor(self.corpus.films[self.rows[i : i + 32]])).half().numpy()
+                network.features(as_tensor(self.corpus.films[self.rows[i : i + 32]])).half().numpy()
                 for i in range(0, len(self.rows), 32)
             ]
-            np.save(path, np.concatenate(parts))
-        kept: NDArray[np.float16] = np.load(path)
-        return kept
+            return {"features": np.concatenate(parts)}
+
+        weights = [value.numpy() for value in network.medical.state_dict().values()]
+        return kept_once(FolderCache(self.directory), key_of("features", self.rows, *weights), compute)["features"]
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         bare: Any = getattr(module, "module", module)

@@ -10,7 +10,6 @@ as it is: minutes suffice, and little training cannot spoil it. ``learn = "all"`
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from updp.core.cache import FolderCache, kept_once, key_of
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import phrases
 from updp.methods.adversaries import judged, judged_rows
@@ -193,19 +193,17 @@ def cached_identities(
     """Identity embeddings of these rows (others are zero), computed once for the pack's identity."""
     from updp.methods.learned import digests
 
-    mark = hashlib.sha256(rows.tobytes() + digests(pack).get("identity", "").encode()).hexdigest()[:12]
-    path = directory / f"identities-{mark}.npy"
-    if not path.exists():
+    def embed() -> dict[str, NDArray[np.float16]]:
         say(f"embedding {len(rows)} films")
         space = int(pack.info["roles"]["identity"]["config"]["space"])
         out = np.zeros((len(corpus.films), space), np.float16)
         for i in range(0, len(rows), 32):
             part = rows[i : i + 32]
             out[part] = pack.identity.embed(as_tensor(corpus.films[part])).numpy()
-        directory.mkdir(parents=True, exist_ok=True)
-        np.save(path, out)
-    kept: NDArray[np.float16] = np.load(path)
-    return kept
+        return {"identities": out}
+
+    key = key_of("identities", len(corpus.films), rows, digests(pack).get("identity", ""))
+    return kept_once(FolderCache(directory), key, embed)["identities"]
 
 
 def sheet(films: Tensor, path: Path, columns: int = 8) -> None:

@@ -85,7 +85,7 @@ def start(
 
     With ``drop_blocked`` a blocked word leaves no trace; without, its embedding is projected to its nearest allowed
     neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up, unless
-    nothing will move: a finding drawn by lot must not stand in a prompt.
+    no word may move: a prompt must not state a finding that was chosen at random.
     """
     favoured = vocabulary.favoured.nonzero()[:, 0].tolist()
     rows, cut, kept = [], [], []
@@ -136,7 +136,7 @@ def align(
     table = vlm.token_table.detach()
     frame = Frame(vlm, vocabulary, mask)
     rows = table[ids].clone()
-    adam = _Adam(rate)
+    optimiser = torch.optim.Adam([rows], lr=rate)
     count = len(ids)
     moving = mask if fixed is None else mask & ~fixed
     best = Prompts(ids, mask, rows.clone(), torch.full((count,), -2.0))
@@ -157,13 +157,14 @@ def align(
         chosen = projected(rows) if straight_through else None
         point = (rows if chosen is None else table[chosen]).detach().requires_grad_()
         scores = (frame.embed(point) * films).sum(1)
-        (slope,) = torch.autograd.grad((1 - scores).sum(), point)
+        (gradient,) = torch.autograd.grad((1 - scores).sum(), point)
         if chosen is not None:
             consider(chosen, scores.detach())
             best.trace.append(float(best.scores.mean()))
         else:
             best.trace.append(float(scores.detach().mean()))
-        rows = adam.step(rows, slope * moving[..., None])
+        rows.grad = gradient * moving[..., None]
+        optimiser.step()
     with torch.no_grad():
         if straight_through:
             chosen = projected(rows)
@@ -175,21 +176,3 @@ def align(
             best.ids = projected(best.rows, noise)
         best.scores = (frame.embed(table[best.ids]) * films).sum(1)
     return best
-
-
-class _Adam:
-    """Adam (arXiv 1412.6980) on one tensor; torch's own keeps a graph of state we do not need."""
-
-    def __init__(self, rate: float, decay: tuple[float, float] = (0.9, 0.999)) -> None:
-        self.rate, self.decay, self.count = rate, decay, 0
-        self.mean: Tensor | float = 0.0
-        self.square: Tensor | float = 0.0
-
-    def step(self, rows: Tensor, slope: Tensor) -> Tensor:
-        first, second = self.decay
-        self.count += 1
-        self.mean = first * self.mean + (1 - first) * slope
-        self.square = second * self.square + (1 - second) * slope**2
-        mean = self.mean / (1 - first**self.count)
-        square = self.square / (1 - second**self.count)
-        return rows - self.rate * mean / (square.sqrt() + 1e-8)
