@@ -17,30 +17,32 @@ from pathlib import Path
 import numpy as np
 
 import updp
+from updp.core.cache import FolderCache
 from updp.core.measurement import Measurement
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, split_of
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.evaluation.probes.attacks import NAMES, Budget, FolderCache, attacks
+from updp.evaluation.probes import PROBES, probes
+from updp.evaluation.probes.base import Budget
 from updp.sources import Refusal, open_source
 from updp.training.corpus import square
 
 SHOWN = (
     "strongest linkage",
-    "verification AUC real-real, for reference",
-    "verification AUC A0 frozen",
-    "verification AUC A1 released-released",
-    "verification AUC A1 as printed",
-    "verification AUC A2 released-real",
-    "verification TPR at 0.01 FPR A2 released-real",
-    "verification AUC A2 released-real all pairs",
-    "verification AUC A2 own film",
-    "verification AUC A3 oracle",
-    "verification AUC A3 own film",
-    "verification AUC A4 reconstruction",
-    "retrieval rank-1 A0 frozen",
-    "retrieval rank-1 A2 released-real",
+    "verification AUC, real-real (A0 frozen)",
+    "verification AUC, another film (A0 frozen)",
+    "verification AUC, released-released (A1)",
+    "verification AUC, another film (A1 as printed)",
+    "verification AUC, another film (A2)",
+    "verification TPR at 0.01 FPR, another film (A2)",
+    "verification AUC, another film, all pairs (A2)",
+    "verification AUC, own film (A2)",
+    "verification AUC, another film (A3)",
+    "verification AUC, own film (A3)",
+    "verification AUC, another film (A4)",
+    "retrieval rank-1, another film (A0 frozen)",
+    "retrieval rank-1, another film (A2)",
     "retrieval rank-5 A2 released-real",
     "retrieval mAP A2 released-real",
     "reference: identification accuracy real→real",
@@ -150,6 +152,9 @@ def cell(m: Measurement | None) -> str:
     return f"{m.value:.3f} [{m.low:.3f}, {m.high:.3f}]" if m.measured else "not measured"
 
 
+NAMES = [name for name in PROBES if ".attacks." in PROBES.module_of(name)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a source of films with several a patient")
@@ -159,7 +164,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of the Siamese net; 0 leaves it out")
     parser.add_argument("--networks", nargs="*", help="looked through beside the identity network")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--attacks", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--attacks", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--cache", type=Path, help="keep features and trained attackers here")
     options = parser.parse_args()
@@ -177,7 +182,7 @@ def main() -> None:
     found: dict[str, dict[str, Measurement]] = {}
     seconds: dict[str, dict[str, tuple[float, float]]] = {}
     for kind in options.kinds:
-        for attack in attacks(options.attacks):
+        for attack in probes(options.attacks):
             begun, worked = time.perf_counter(), time.process_time()
             measured = attack.run(KINDS[kind](exhibit), pack, budget, np.random.default_rng(0), cache)
             found.setdefault(kind, {}).update({m.name: m for m in measured})

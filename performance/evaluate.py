@@ -15,11 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.evaluation.cohort.load import load_case
 from updp.evaluation.evaluate import budget_of, default_probes, learned_in, run_probes
 from updp.models import load_pack
-from updp.pipeline.stations import hush
 
 
 def spent() -> tuple[float, float]:
@@ -62,6 +62,7 @@ def evaluated(out: Path, source: Path, key: Key, cache: Path, quick: bool, seed:
     return laps, f"{len(case.exhibit) - kept_back} films released, {kept_back} kept back"
 
 
+@quiet()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", nargs="+", type=Path)
@@ -73,7 +74,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.cache is not None and arguments.cache.exists():
         parser.error("the cache is there already; what it holds would cost nothing")
-    hush()
     key = Key.load(arguments.key)
     done: list[tuple[str, Laps]] = []
     with tempfile.TemporaryDirectory() as temporary:

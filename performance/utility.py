@@ -20,8 +20,8 @@ import numpy as np
 from updp.core.cache import FolderCache, Layered, MemoryCache
 from updp.core.measurement import Measurement
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.evaluation.probes.attacks.base import Budget
-from updp.evaluation.probes.utility import utilities
+from updp.evaluation.probes import probes
+from updp.evaluation.probes.base import Budget
 from updp.models.pack import load_pack
 from updp.training.corpus import load_corpus
 
@@ -99,7 +99,7 @@ def main() -> None:
         seconds: dict[str, list[float]] = {}
         for turn in range(2):
             cache = Layered(MemoryCache(), kept)
-            for experiment in utilities(arguments.only):
+            for experiment in probes(arguments.only):
                 start, busy = time.perf_counter(), time.process_time()
                 found = experiment.run(exhibit, pack, budget, np.random.default_rng(arguments.seed), cache)
                 spent = (time.perf_counter() - start, time.process_time() - busy)

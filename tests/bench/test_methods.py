@@ -14,7 +14,7 @@ from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, pub
 from updp.core.measurement import Measurement
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import run_probes
-from updp.evaluation.probes.attacks.base import Budget as Attacks
+from updp.evaluation.probes.base import Budget as Attacks
 from updp.evaluation.probes.utility.text_metrics import R2Gen, text_measures
 from updp.methods import METHODS, UnknownMethod
 
@@ -35,20 +35,26 @@ class Linkage(PixelLinkage):
 
     def run(self, *args, **kwargs):
         area, strongest = super().run(*args, **kwargs)
-        frozen = figure("verification max(AUC, 1−AUC) A0 frozen", 0.6, 0.5, 0.7)
-        return [area, strongest, frozen, figure("verification AUC A0 frozen", 0.6, 0.5, 0.7)]
+        frozen = [
+            replace(figure(metric, 0.6, 0.5, 0.7), attacker="A0 frozen", protocol="another film")
+            for metric in ("verification max(AUC, 1−AUC)", "verification AUC")
+        ]
+        return [area, strongest, *frozen]
 
 
 def probes():
     texts = [
-        figure(f"{metric} (R2Gen): {regime}", 0.3, 0.2, 0.4, None, "higher")
+        replace(figure(metric, 0.3, 0.2, 0.4, None, "higher", regime=regime), protocol="R2Gen-normalised")
         for metric in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L COCO")
         for regime in ("local only, 25% of local", "transfer de-identified")
     ]
     return [
         Linkage(),
-        Fixed("identification", [figure("identification accuracy real→released as printed", 0.97, 0.9, 1.0, 0.05)]),
-        Fixed("attributes", [Measurement.missing("age accuracy frozen", "no ages")]),
+        Fixed(
+            "identification",
+            [replace(figure("identification accuracy", 0.97, 0.9, 1.0, 0.05), protocol="as printed")],
+        ),
+        Fixed("attributes", [Measurement.missing("age accuracy", "no ages", attacker="frozen")]),
         Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher"), *texts]),
     ]
 
@@ -150,7 +156,7 @@ def test_published_figures_name_their_place():
 
 def test_a_sharing_without_a_figure_is_shown_as_none_before_and_after_it_is_kept():
     gain = Measurement(
-        "gain in BLEU-4: x", 0.1, 0.0, 0.2, 20, 0.0, "higher", None, 0, {"each_sharing": [0.123, float("nan"), None]}
+        "gain in BLEU-4", 0.1, 0.0, 0.2, 20, 0.0, "higher", None, 0, {"each_sharing": [0.123, float("nan"), None]}
     )
     row = Row(Setting("updp", (), 0.5), (gain,), 1.0, 0, 10)
     kept = Row(row.setting, (Measurement.from_json(json.loads(json.dumps(gain.to_json()))),), 1.0, 0, 10)
@@ -167,12 +173,14 @@ def test_every_column_is_filled_by_a_probe_the_bench_runs(tmp_path):
     lean = hospital.SMALL.but(rebuilt=0)
     measured += run_probes(hospital.exhibit(patients=28), hospital.simple_pack(tmp_path), lean, 0, probes=frozen)
     assert not any(m.detail.get("failed") for m in measured)
-    texts = text_measures(["the heart"], ["the heart"], ["p"], seed=0, normaliser=R2Gen(["the heart"]), java=False)
     regime = "transfer de-identified"
-    row = Row(Setting("keep"), (*measured, *(replace(m, name=f"{m.name}: {regime}") for m in texts)), 1.0, 0, 6)
-    columns = [name for _, name, _ in (*module.PRIVACY, *module.UTILITY)]
-    columns += [f"{who} accuracy {how}" for who in ("age", "sex") for how in ("frozen", "retrained")]
-    columns += ["verification max(AUC, 1−AUC) A0 frozen"]  # of the picture
-    assert [name for name in columns if row.find(name) is None] == []
-    assert [metric for metric in module.TEXT if module._text(row, metric, "R2Gen", regime) is None] == []
-    assert len({id(module._text(row, metric, "R2Gen", regime)) for metric in module.TEXT}) == len(module.TEXT)
+    texts = text_measures(
+        ["the heart"], ["the heart"], ["p"], seed=0, normaliser=R2Gen(["the heart"]), java=False, regime=regime
+    )
+    row = Row(Setting("keep"), (*measured, *texts), 1.0, 0, 6)
+    columns = [*module.PRIVACY, *module.UTILITY]
+    assert [c.heading for c in columns if row.find(c.metric, **c.fields) is None] == []
+    for what in ("age", "sex"):
+        assert all(row.find(f"{what} accuracy", attacker=how) for how in ("frozen", "retrained"))
+    assert row.find("verification max(AUC, 1−AUC)", **module.FROZEN.fields)  # of the picture
+    assert all(row.find(metric, protocol=module.R2GEN, regime=regime) for metric in module.TEXT)

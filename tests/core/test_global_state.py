@@ -32,12 +32,14 @@ from updp.core.policy import Policy
 from updp.core.record import Report, Study
 from updp.evaluation import evaluate as evaluation
 from updp.evaluation.evaluate import run_probes
-from updp.evaluation.probes.attacks import attacks
+from updp.evaluation.probes import PROBES, probes
 from updp.evaluation.tune import tune
 from updp.methods import make_method
 from updp.pipeline.run import deidentify
 
 LOGGERS = ("", "PIL", TiffImagePlugin.__name__, "pydicom", "faker", "RapidOCR", "py.warnings", "matplotlib")
+
+ATTACKS = [name for name in PROBES if ".attacks." in PROBES.module_of(name)]
 
 
 def state() -> dict[str, object]:
@@ -168,7 +170,7 @@ def test_evaluate_and_tune_leave_the_caller_as_it_was(tmp_path, key, callers, mo
 
 def test_attacks_leave_the_caller_as_it_was(tmp_path, callers):
     shown = hospital.exhibit(patients=28)
-    found = run_probes(shown, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=attacks())
+    found = run_probes(shown, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=probes(ATTACKS))
     assert not any(m.detail.get("failed") for m in found)
     assert callers() == []
 
@@ -248,7 +250,7 @@ def test_figures_do_not_depend_on_what_was_drawn_before(tmp_path):
             torch.manual_seed(before)
             np.random.seed(before)
             pack = hospital.simple_pack(tmp_path)
-            measured = run_probes(shown, pack, hospital.SMALL, 0, probes=attacks())
+            measured = run_probes(shown, pack, hospital.SMALL, 0, probes=probes(ATTACKS))
             found.append(hospital.figures(measured))
     assert found[0] == found[1]
     assert len(found[0]) > 20

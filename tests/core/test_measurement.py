@@ -422,7 +422,7 @@ def test_verification_finds_planted_identity_and_names_its_attacker():
     same, _, left, right = pairs(1, patients=60, size=2000)
     scores = same + 0.05 * rng(1).normal(size=2000)
     found = verification(same, scores, left, right, seed=1, attacker="A2")
-    assert [m.name for m in found] == [
+    assert [m.metric for m in found] == [
         "verification AUC",
         "verification max(AUC, 1−AUC)",
         "verification EER",

@@ -25,7 +25,7 @@ class PixelLinkage:
     name: str = "pixel linkage"
     question: str = "linkage"
 
-    def run(self, exhibit, pack, budget, rng, cache=None):
+    def run(self, exhibit, pack, budget, rng, cache=None, method=None):
         rows = np.arange(len(exhibit))
         others = np.array([rng.choice(rows[exhibit.patients != exhibit.patients[i]]) for i in rows])
         real = exhibit.real.reshape(len(exhibit), -1).astype(np.float32)
@@ -59,7 +59,7 @@ class Fixed:
     def __post_init__(self):
         self.name = self.name or f"fixed {self.question}"
 
-    def run(self, exhibit, pack, budget, rng, cache=None):
+    def run(self, exhibit, pack, budget, rng, cache=None, method=None):
         return list(self.found)
 
 
@@ -69,7 +69,7 @@ class Broken:
     name: str = "broken"
     error: Exception = field(default_factory=lambda: RuntimeError("Zanthora Quibblesworth MRN7741982"))
 
-    def run(self, exhibit, pack, budget, rng, cache=None):
+    def run(self, exhibit, pack, budget, rng, cache=None, method=None):
         raise self.error
 
 
@@ -77,8 +77,8 @@ def few(question="attributes"):
     return Broken(question, "few", TooFewPatients(3, 10))
 
 
-def figure(name, value, low, high, chance=0.5, better="lower", n=60, **detail):
-    return Measurement(name, value, low, high, n, chance, better, None, 0, detail)
+def figure(metric, value, low, high, chance=0.5, better="lower", n=60, regime=None, **detail):
+    return Measurement(metric, value, low, high, n, chance, better, None, 0, detail, regime=regime)
 
 
 def judges():
@@ -86,9 +86,9 @@ def judges():
     out = []
     for regime, value in (("train real, test real", 0.8), ("train released, test real", 0.75)):
         each = {name: {"auc": value, "low": value - 0.1, "high": value + 0.1, "positives": 20} for name in FINDINGS}
-        detail = {"regime": regime, "each": each}
-        out.append(figure(f"diagnosis gap: {regime}", 0.1, 0.0, 0.2, None, each={"F": 0.1, "M": 0.2}))
-        out.append(figure(f"diagnosis AUC: {regime}", value, value - 0.1, value + 0.1, better="higher", **detail))
+        out.append(figure("label-flip rate", 0.1, 0.0, 0.2, None, regime=regime, each={"F": 0.1, "M": 0.2}))
+        ends = (value - 0.1, value + 0.1)
+        out.append(figure("diagnosis AUC", value, *ends, better="higher", regime=regime, each=each))
     return out
 
 
@@ -96,8 +96,8 @@ def passing():
     """Probes under which a release passes, whatever is in it."""
     return [
         Fixed("linkage", [figure("strongest linkage", 0.52, 0.5, 0.56)]),
-        Fixed("identification", [figure("identification accuracy retrained", 0.05, 0.02, 0.08, 0.05)]),
-        Fixed("attributes", [figure("sex accuracy retrained", 0.55, 0.5, 0.6, 0.52)]),
+        Fixed("identification", [figure("identification accuracy", 0.05, 0.02, 0.08, 0.05)]),
+        Fixed("attributes", [figure("sex accuracy", 0.55, 0.5, 0.6, 0.52)]),
         Fixed("membership", [figure("strongest membership", 0.5, 0.45, 0.55)]),
         Fixed("text", [figure("residual PHI", 0.0, 0.0, 0.0, None)]),
         Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher"), *judges()]),

@@ -8,8 +8,9 @@ import pytest
 import updp
 from tests.conftest import CANARIES, same_tree, sweep
 from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
-from updp.core.measurement import Measurement
+from updp.core.measurement import Measurement, find
 from updp.core.policy import Policy
+from updp.core.questions import Exemption, Outcome
 from updp.core.storage import OutputError
 from updp.evaluation.cohort.load import NotComparable
 from updp.evaluation.evaluate import evaluate, run_probes
@@ -41,7 +42,7 @@ def test_a_release_that_fails_is_called_blocked(made, key):
     assert result.folder.name == "blocked"
     assert not made[1].folder.exists()
     assert [path.name for path in result.folder.parent.iterdir() if path.name.startswith(".")] == [".cache"]
-    linkage = next(m for m in result.measurements if m.name == "strongest linkage")
+    linkage = find(result.measurements, "strongest linkage")
     assert linkage.value > 0.95
     assert updp.verify(result.folder, trusted=public_key(key)).status == "blocked"
 
@@ -94,8 +95,8 @@ def test_an_attack_that_fails_is_an_open_question_and_blocks(made, key):
 
 def test_too_few_patients_are_said_with_how_many_it_takes(made, key):
     result = judge(made, key, [p for p in passing() if p.question != "attributes"] + [few()])
-    check = next(c for c in result.verdict.checks if c.name == "attributes")
-    assert check.held is False
+    check = result.verdict.check("attributes")
+    assert check.outcome is Outcome.UNANSWERED
     assert "too few patients: 3, at least 10 needed" in check.detail
 
 
@@ -108,7 +109,28 @@ def test_a_question_nobody_asked_is_not_measured(made, key):
 def test_questions_that_do_not_arise_are_told(made, key):
     result = judge(made, key, [p for p in passing() if p.question != "membership"])
     assert result.status == "passed"
-    assert "no generator" in next(c for c in result.verdict.checks if c.name == "membership").detail
+    assert result.verdict.check("membership").exemption is Exemption.LEARNED_NOTHING
+
+
+def test_the_pack_is_the_releases_own_unless_another_is_asked_for(made, key, tmp_path, monkeypatch):
+    import updp.models
+    from updp.methods import METHODS, pack_of
+    from updp.methods.keep import Keep
+    from updp.methods.options import MethodOptions
+
+    class OnAPack(Keep):
+        class Options(MethodOptions):
+            pack: str = "its default"
+
+    monkeypatch.setitem(METHODS._places, "keep", OnAPack)
+    asked = []
+    load = updp.models.load_pack
+    monkeypatch.setattr(updp.models, "load_pack", lambda name: asked.append(name) or load("cxr256"))
+    judge(made, key, passing(), out=tmp_path / "a")
+    judge(made, key, passing(), out=tmp_path / "b", pack="another")
+    assert asked == ["its default", "another"]
+    assert pack_of("keep", {"pack": "chosen"}) == "chosen"
+    assert pack_of("blur", {}) == "cxr256"
 
 
 def test_a_release_without_reports_has_no_question_about_them(tmp_path, key, policy, hospital):
@@ -116,7 +138,7 @@ def test_a_release_without_reports_has_no_question_about_them(tmp_path, key, pol
         row["findings"] = ""
     outcome = updp.deidentify(hospital.write(), tmp_path / "out", policy=policy, key=key, workers=1)
     result = evaluate(outcome.folder, hospital.root, key=key, probes=[p for p in passing() if p.question != "text"])
-    assert "no reports" in next(c for c in result.verdict.checks if c.name == "text").detail
+    assert result.verdict.check("text").exemption is Exemption.NO_REPORTS
 
 
 def test_evidence_holds_every_measurement_and_how_it_was_made(made, key):
@@ -162,7 +184,7 @@ def test_the_same_evaluation_gives_the_same_bytes(made, key, tmp_path):
 
 def test_a_probe_draws_the_same_numbers_whoever_runs_beside_it(made, key):
     class Draws(Fixed):
-        def run(self, exhibit, pack, budget, rng, cache=None):
+        def run(self, exhibit, pack, budget, rng, cache=None, method=None):
             value = float(rng.random())
             return [figure("drawn", value, value, value)]
 
@@ -184,6 +206,6 @@ def test_noise_instead_of_films_links_nothing(made, key, tmp_path):
     policy = Policy.parse("[burned_in]\nmode='off'\n[image]\nsize=64\n[method]\nname='dp-pix'\nstrength=1.0\n")
     outcome = updp.deidentify(made[0].root, tmp_path / "noise", policy=policy, key=key, workers=1)
     result = evaluate(outcome.folder, made[0].root, key=key, probes=[PixelLinkage()])
-    found = next(m for m in result.measurements if m.name == "strongest linkage")
+    found = find(result.measurements, "strongest linkage")
     assert found.value < 0.75
     assert np.isfinite(found.high)

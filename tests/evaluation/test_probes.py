@@ -8,20 +8,20 @@ import pytest
 from tests.chance import at_chance
 from tests.evaluation.probes.attacks import hospital
 from tests.evaluation.probes.utility import small
+from updp.core.measurement import find
 from updp.core.policy import GatePolicy
-from updp.evaluation.evaluate import NO_MEMBERS, NOT_QUICK, SAVINGS, default_probes, left_out, run_probes
-from updp.evaluation.probes.attacks import attacks
-from updp.evaluation.probes.attacks.base import Budget
-from updp.evaluation.probes.utility import utilities
+from updp.core.questions import QUESTIONS, Exemption, Outcome
+from updp.evaluation.evaluate import SAVINGS, left_out, run_probes
+from updp.evaluation.probes import PROBES, probes
+from updp.evaluation.probes.base import Budget, MethodUse
 from updp.evaluation.report import CURVES, curve_points
-from updp.release.gate import BOUNDS, MEASUREMENTS, judge
+from updp.release.gate import judge
+
+ATTACKS = [name for name in PROBES if ".attacks." in PROBES.module_of(name)]
 
 
-def by_question(measured):
-    out = {}
-    for m in measured:
-        out.setdefault(m.detail["question"], []).append(m)
-    return out
+def judged(measured, **exempt):
+    return judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=measured, exempt=exempt)
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +33,24 @@ def untouched():
 def attacked(untouched, tmp_path_factory):
     """Every attack on films released as they are."""
     pack = hospital.simple_pack(tmp_path_factory.mktemp("pack"))
-    return run_probes(untouched, pack, hospital.SMALL, 0, probes=attacks())
+    return run_probes(untouched, pack, hospital.SMALL, 0, probes=probes(ATTACKS))
 
 
 @pytest.fixture(scope="module")
 def used():
     """The diagnosis experiment on films without labels: it names what it would have measured, at no cost."""
     blank = small.exhibit().but(labels=np.full_like(small.exhibit().labels, np.nan))
-    return run_probes(blank, None, Budget.quick(), 0, probes=utilities(["diagnosis"]))
+    return run_probes(blank, None, Budget.quick(), 0, probes=probes(["diagnosis"]))
 
 
 def test_every_bound_of_the_gate_reads_a_measurement_that_exists(attacked, used):
-    evidence = by_question([*attacked, *used])
-    assert evidence.keys() == MEASUREMENTS.keys()
-    for question, bound in BOUNDS.items():
-        names = [m.name for m in evidence[question] if bound.reads(m)]
-        assert names, question
-        assert not any(name.startswith("reference") for name in names)
+    for question in QUESTIONS.values():
+        found = [m for m in (*attacked, *used) if m.question == question.id]
+        for bound in question.bounds:
+            for metric in bound.metrics:
+                assert find(found, metric), metric
+        for metric in question.shown[:2]:
+            assert find(found, metric), metric
 
 
 def test_no_attack_failed(attacked, used):
@@ -57,18 +58,16 @@ def test_no_attack_failed(attacked, used):
 
 
 def test_untouched_films_are_blocked_for_what_links_them(attacked, used):
-    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question([*attacked, *used]))
-    held = {check.name: check.held for check in result.checks}
+    result = judged([*attacked, *used])
     assert result.status == "blocked"
-    assert held["linkage"] is False
-    assert held["identification"] is False
-    assert held["attributes"] is False
+    for question in ("linkage", "identification", "attributes"):
+        assert result.check(question).outcome is Outcome.FAILED
 
 
 def test_one_film_a_patient_still_gets_an_answer_about_the_film_itself(untouched, tmp_path):
     single = untouched.take(np.arange(0, len(untouched), 3))
-    found = run_probes(single, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=attacks(["verification"]))
-    strongest = next(m for m in found if m.name == "strongest linkage")
+    found = run_probes(single, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=probes(["verification"]))
+    strongest = find(found, "strongest linkage")
     assert strongest.measured
     assert "own film" in strongest.detail["strongest"]
     skipped = [m for m in found if not m.measured and "two films" in str(m.reason)]
@@ -77,44 +76,49 @@ def test_one_film_a_patient_still_gets_an_answer_about_the_film_itself(untouched
 
 def test_too_few_patients_are_blocked_not_crashed(untouched, tmp_path):
     few = untouched.take(np.flatnonzero(np.isin(untouched.patients, ["p000", "p001", "p020", "p021"])))
-    found = run_probes(few, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=attacks())
+    found = run_probes(few, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=probes(ATTACKS))
     assert not any(m.detail.get("failed") for m in found)
-    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question(found))
-    linkage = next(check for check in result.checks if check.name == "linkage")
-    assert linkage.held is False
+    linkage = judged(found).check("linkage")
+    assert linkage.outcome is Outcome.UNANSWERED
     assert "at least 10 needed" in linkage.detail
 
 
 def test_missing_labels_are_said_and_block(used):
-    assert [m.measured for m in used if m.name == "diagnosis utility"] == [False]
-    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question(used))
-    check = next(check for check in result.checks if check.name == "utility")
-    assert check.held is False
+    assert not find(used, "diagnosis utility").measured
+    check = judged(used).check("utility")
+    assert check.outcome is Outcome.UNANSWERED
     assert "labelled" in check.detail
 
 
 def test_networks_that_answer_nan_are_an_open_question(untouched, tmp_path):
     broken = hospital.simple_pack(tmp_path, broken=True)
-    found = run_probes(untouched, broken, hospital.SMALL, 0, probes=attacks(["verification", "identification"]))
-    result = judge(GatePolicy(), released=10, quarantined=0, disjoint=True, evidence=by_question(found))
-    held = {check.name: check.held for check in result.checks}
-    assert held["linkage"] is False
-    assert held["identification"] is False
+    found = run_probes(untouched, broken, hospital.SMALL, 0, probes=probes(["verification", "identification"]))
+    result = judged(found)
+    assert result.check("linkage").outcome is result.check("identification").outcome is Outcome.UNANSWERED
 
 
-def test_strangers_to_the_generator_are_told_apart_from_too_few(attacked):
-    found = [m for m in attacked if m.name == "strongest membership"]
-    # The simple pack keeps no list of training films, which is neither.
-    assert found
-    assert all(m.reason != NO_MEMBERS for m in found)
+def test_a_pack_without_a_list_of_training_films_leaves_membership_unanswered(attacked):
+    found = find(attacked, "strongest membership")
+    assert found.exemption is None
+    assert judged(attacked).check("membership").outcome is Outcome.UNANSWERED
 
 
-def test_a_generator_that_learned_from_none_of_the_patients_is_known_by_its_reason(untouched, tmp_path):
-    from updp.evaluation.probes.attacks.membership import Membership
-
-    probe = Membership(members=np.zeros(len(untouched), bool))
-    found = run_probes(untouched, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=[probe])
-    assert {m.reason for m in found if m.name == "strongest membership"} == {NO_MEMBERS}
+@pytest.mark.parametrize(
+    ("method", "exemption"),
+    [
+        (MethodUse("blur", learned_from_images=False), Exemption.LEARNED_NOTHING),
+        (MethodUse("privdiff", roles=frozenset({"autoencoder", "identity"})), None),
+    ],
+)
+def test_only_a_method_that_learned_from_no_images_is_exempt_from_membership(untouched, tmp_path, method, exemption):
+    pack = hospital.simple_pack(tmp_path)
+    found = run_probes(untouched, pack, hospital.SMALL, 0, probes=probes(["membership"]), method=method)
+    asked = find(found, "strongest membership")
+    assert not asked.measured
+    assert asked.exemption is exemption
+    exempt = {} if exemption is None else {"membership": exemption}
+    expected = Outcome.NOT_APPLICABLE if exemption else Outcome.UNANSWERED
+    assert judged(found, **exempt).check("membership").outcome is expected
 
 
 def test_measurements_are_plain_json_without_a_patient(attacked, untouched):
@@ -133,14 +137,15 @@ def test_a_quick_budget_says_what_it_saves_on():
     said = left_out(Budget.quick())
     assert any("reconstruction attack: none instead of" in text for text in said)
     assert left_out(Budget.full()) == []
-    assert {p.name for p in default_probes()} - {p.name for p in default_probes(quick=True)} == set(NOT_QUICK)
+    slow = {p.name for p in probes()} - {p.name for p in probes(quick=True)}
+    assert slow == {"report generation", "images", "image-text"}
     saved = {name for name in vars(Budget.full()) if getattr(Budget.quick(), name) != getattr(Budget.full(), name)}
     assert saved <= SAVINGS.keys()
 
 
 def test_a_probe_is_marked_with_its_question(attacked):
-    assert {m.detail["probe"] for m in attacked} == {attack.name for attack in attacks()}
-    assert all(m.detail["question"] in MEASUREMENTS for m in attacked)
+    assert {m.detail["probe"] for m in attacked} == set(ATTACKS)
+    assert all(m.question in QUESTIONS for m in attacked)
 
 
 def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeypatch):
@@ -169,8 +174,8 @@ def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeyp
     def cost(exhibit):
         seen.clear()
         optimizers.clear()
-        probes = utilities(["diagnosis", "report generation", "images", "image-text"])
-        found = run_probes(exhibit, pack, Budget.quick().but(threads=1), 0, probes=probes, cache=cache)
+        asked = probes(["diagnosis", "report generation", "images", "image-text"])
+        found = run_probes(exhibit, pack, Budget.quick().but(threads=1), 0, probes=asked, cache=cache)
         assert not any(m.detail.get("failed") for m in found)
         return len(optimizers), sum(film.tobytes() in real for film in seen), len(seen)
 
@@ -191,10 +196,9 @@ def test_attacks_look_at_real_films_once_whatever_a_method_keeps_back(untouched,
     for seed, gone in enumerate(([], [2], [40, 50])):
         kept_back = np.isin(np.arange(len(untouched)), gone)
         exhibit = hospital.noise(untouched, seed).but(kept_back=kept_back)
-        found = run_probes(exhibit, pack, hospital.SMALL, 0, probes=attacks(), cache=cache)
+        found = run_probes(exhibit, pack, hospital.SMALL, 0, probes=probes(ATTACKS), cache=cache)
         assert [m.name for m in found if m.detail.get("failed")] == []
         assert sum(film.tobytes() in real for film in seen) == (0 if seed else len(untouched))
         assert len(seen) == (0 if seed else len(untouched)) + len(untouched) - len(gone)
-        strongest = next(m for m in found if m.name == "strongest linkage")
-        assert at_chance(strongest)
+        assert at_chance(find(found, "strongest linkage"))
         seen.clear()

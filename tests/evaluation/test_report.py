@@ -9,9 +9,10 @@ from markupsafe import Markup
 
 from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
 from updp.core.measurement import Measurement
+from updp.core.questions import QUESTIONS
 from updp.evaluation import charts
 from updp.evaluation.evaluate import evaluate
-from updp.evaluation.report import BadFrontier, _main, curve_points, points, read_frontier, thinned
+from updp.evaluation.report import BadFrontier, curve_points, points, read_frontier, thinned
 
 POINT = {
     "method": "dp-pix",
@@ -145,11 +146,11 @@ def test_an_interval_is_drawn_for_one_patient_fewer_than_none():
 
 
 def test_what_a_release_adds_stands_in_the_first_table_and_further_views_below():
-    def first(name):
-        return _main(Measurement(name, 0.1, 0.0, 0.2, 20, 0.0, "higher"), None)
+    def first(metric):
+        return QUESTIONS["utility"].leads(Measurement(metric, 0.1, 0.0, 0.2, 20, 0.0, "higher"))
 
-    assert first("gain in BLEU-4: local + de-identified, 5% of local minus local only")
-    assert first("utility relative to real: ROUGE-L COCO, transfer de-identified")
-    assert first("findings_f1: transfer raw")
-    assert not first("BLEU-4 (raw): transfer raw")
-    assert not first("meteor_exact_stem (raw): transfer raw")
+    assert first("diagnosis utility")
+    assert first("gain in BLEU-4")
+    assert first("findings F1")
+    assert not first("BLEU-4")
+    assert not first("meteor_exact_stem")

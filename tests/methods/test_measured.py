@@ -26,8 +26,9 @@ def bench(tmp_path, *rows, name="methods.json"):
 
 
 def row(method, strength=None, options=None, **figures):
+    fields = {"attacker": None, "protocol": None, "regime": None}
     named = [
-        {"name": FIGURES[key], "value": value, "low": value if value is None else value - 0.1, "high": value}
+        {**fields, **FIGURES[key], "value": value, "low": value and value - 0.1, "high": value}
         for key, value in figures.items()
     ]
     return {"method": method, "options": options or {}, "strength": strength, "measurements": named}

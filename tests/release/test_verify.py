@@ -5,6 +5,7 @@ import pytest
 
 from tests.conftest import Hospital
 from updp.core.keys import Key
+from updp.core.questions import Outcome
 from updp.pipeline.run import deidentify
 from updp.release.signature import check_signature, public_key, sign
 from updp.release.verify import NotARelease, verify
@@ -27,14 +28,14 @@ def release(made, tmp_path):
 
 
 def faults(release, **more):
-    return {check.name for check in verify(release, **more).checks if check.held is False}
+    return {check.name for check in verify(release, **more).checks if check.outcome is Outcome.FAILED}
 
 
 def test_an_untouched_release_is_intact_and_says_what_was_never_measured(release):
     result = verify(release)
     assert result.intact
     gate = next(check for check in result.checks if check.name == "gate")
-    assert gate.held is None
+    assert gate.outcome is Outcome.NOT_ASKED
     assert "linkage" in gate.detail
 
 
@@ -91,7 +92,7 @@ def test_phi_in_a_report_is_found_by_the_second_detector_and_not_repeated(releas
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = verify(release)
     residual = next(check for check in result.checks if check.name == "residual PHI")
-    assert residual.held is False
+    assert residual.outcome is Outcome.FAILED
     assert "Thornbury" not in residual.detail
     assert path.name in residual.detail
 

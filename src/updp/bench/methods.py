@@ -14,48 +14,69 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from updp.core.measurement import Measurement
+from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
 from updp.evaluation.cohort.settings import MethodPlan, Setting, settings
-from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, run_probes
+from updp.evaluation.evaluate import budget_of, learned_in, pack_digest, run_probes
+from updp.evaluation.probes.utility.text_metrics import R2GEN
 from updp.evaluation.report import point_of, points
 
+if TYPE_CHECKING:
+    from updp.evaluation.probes.base import Probe
+
 Say = Callable[[str], None]
-#: What a table needs: attacks, and measures of utility.
-TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "identity": (("identification",), ()),
-    "privdiff": (("verification", "attributes"), ("diagnosis", "images")),
-    "reports": ((), ("report generation",)),
+#: The probes a table needs.
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "identity": ("identification",),
+    "privdiff": ("verification", "attributes", "diagnosis", "images"),
+    "reports": ("report generation",),
 }
 #: Most of a sample teaches, since attackers and judges learn from it; the rest is scored.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
-#: Columns of the tables: heading, measurement, whether it is printed in per cent.
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, the fields of the measurement in it, whether it is printed in per cent."""
+
+    heading: str
+    metric: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    percent: bool = True
+
+
+AS_PRINTED = Column("naming the patient, as printed", "identification accuracy", {"protocol": "as printed"})
+RETRAINED = Column("naming the patient, retrained", "identification accuracy", {"attacker": "A1"})
+FROZEN = Column("verification, frozen", "verification AUC", {"attacker": "A0 frozen", "protocol": "another film"})
+STRONGEST = Column("strongest attacker", "strongest linkage")
 PRIVACY = (
-    ("naming the patient, as printed", "identification accuracy real→released as printed", True),
-    ("naming the patient, retrained", "identification accuracy retrained on released", True),
-    ("verification, frozen", "verification AUC A0 frozen", True),
-    ("strongest attacker", "strongest linkage", True),
-    ("age, retrained", "age accuracy retrained", True),
-    ("sex, retrained", "sex accuracy retrained", True),
+    AS_PRINTED,
+    RETRAINED,
+    FROZEN,
+    STRONGEST,
+    Column("age, retrained", "age accuracy", {"attacker": "retrained"}),
+    Column("sex, retrained", "sex accuracy", {"attacker": "retrained"}),
 )
+JUDGE = Column("frozen judge, AUC", "diagnosis AUC", {"regime": "pack judge, test released"})
+RELATIVE = Column("relative to real", "diagnosis utility", percent=False)
 UTILITY = (
-    ("frozen judge, AUC", "diagnosis AUC: pack judge, test released", True),
-    ("train released, test real, AUC", "diagnosis AUC: train released, test real", True),
-    ("relative to real", "diagnosis utility", False),
-    ("FD-classifier", "FD-classifier", False),
-    ("SSIM", "SSIM", False),
+    JUDGE,
+    Column("train released, test real, AUC", "diagnosis AUC", {"regime": "train released, test real"}),
+    RELATIVE,
+    Column("FD-classifier", "FD-classifier", percent=False),
+    Column("SSIM", "SSIM", percent=False),
 )
 #: Columns of the report tables, as the paper orders them.
-TEXT = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L")
+TEXT = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L COCO")
 
 
 class BadBench(ValueError):
@@ -72,8 +93,11 @@ class Row:
     kept_back: int
     films: int
 
-    def find(self, name: str) -> Measurement | None:
-        return next((m for m in self.measurements if m.name == name), None)
+    def find(self, metric: str, **fields: Any) -> Measurement | None:
+        return find(self.measurements, metric, **fields)
+
+    def cell(self, column: Column) -> str:
+        return cell(self.find(column.metric, **column.fields), column.percent)
 
 
 def bench_methods(
@@ -157,19 +181,16 @@ def _row(
 
 
 def _probes(tables: Sequence[str]) -> list[Probe]:
-    from updp.evaluation.probes.attacks import attacks
-    from updp.evaluation.probes.utility import utilities
+    from updp.evaluation.probes import probes
 
-    attackers = [name for table in tables for name in TABLES[table][0]]
-    measures = [name for table in tables for name in TABLES[table][1]]
-    return [*(attacks(attackers) if attackers else ()), *(utilities(measures) if measures else ())]
+    return probes([name for table in tables for name in TABLES[table]])
 
 
 def described(row: Row) -> str:
     """A row in one line."""
     parts = [row.setting.label]
-    for name in ("strongest linkage", "diagnosis utility"):
-        if (m := row.find(name)) is not None:
+    for column in (STRONGEST, RELATIVE):
+        if (m := row.find(column.metric)) is not None:
             parts.append(str(m))
     return "; ".join([*parts, f"{row.seconds:.2f} s a film"])
 
@@ -211,13 +232,13 @@ def picture(rows: Sequence[Row]) -> str:
     """The privacy-utility plane twice: what a frozen attacker sees, and what the strongest one that adapts does."""
     limits = GatePolicy()
     halves = []
-    for name, title in (
-        ("verification max(AUC, 1−AUC) A0 frozen", "frozen attacker"),
-        ("strongest linkage", "strongest attacker, trained on the method's own films"),
+    for metric, fields, title in (
+        ("verification max(AUC, 1−AUC)", FROZEN.fields, "frozen attacker"),
+        (STRONGEST.metric, STRONGEST.fields, "strongest attacker, trained on the method's own films"),
     ):
         found = []
         for row in rows:
-            if (m := row.find(name)) is None or not m.measured:
+            if (m := row.find(metric, **fields)) is None or not m.measured:
                 continue
             point = point_of(row.setting.method, row.setting.strength, row.measurements)
             if point is not None:
@@ -259,16 +280,16 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
     if {"identity", "privdiff"} & set(tables):
         out += ["### Privacy", ""]
         out += _table(
-            ["method", *(head for head, _, _ in PRIVACY)],
-            [[row.setting.label, *(cell(row.find(name), percent) for _, name, percent in PRIVACY)] for row in rows],
+            ["method", *(column.heading for column in PRIVACY)],
+            [[row.setting.label, *map(row.cell, PRIVACY)] for row in rows],
         )
         out += ["### Utility and cost", ""]
         out += _table(
-            ["method", *(head for head, _, _ in UTILITY), "seconds a film", "kept back"],
+            ["method", *(column.heading for column in UTILITY), "seconds a film", "kept back"],
             [
                 [
                     row.setting.label,
-                    *(cell(row.find(name), percent) for _, name, percent in UTILITY),
+                    *map(row.cell, UTILITY),
                     f"{row.seconds:.2f}",
                     f"{row.kept_back} of {row.films}",
                 ]
@@ -305,7 +326,7 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["identity"]:
         for row in _of(rows, entry):
-            ours = [cell(row.find(name), True) for _, name, _ in PRIVACY[:2]]
+            ours = [row.cell(AS_PRINTED), row.cell(RETRAINED)]
             lines.append([entry["what"], row.setting.label, entry["published"], *ours])
     heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
     source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
@@ -321,10 +342,10 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
                     f"{entry['what']} ({entry['place']})",
                     row.setting.label,
                     entry["identification"],
-                    cell(row.find("verification AUC A0 frozen"), True),
-                    cell(row.find("strongest linkage"), True),
+                    row.cell(FROZEN),
+                    row.cell(STRONGEST),
                     entry["classification"],
-                    cell(row.find("diagnosis AUC: pack judge, test released"), True),
+                    row.cell(JUDGE),
                 ]
             )
     heads = ["films", "ours", "published verification AUC", "ours, frozen", "ours, strongest that adapts",
@@ -333,7 +354,11 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["attributes"]:
         for row in _of(rows, entry):
-            ours = [cell(row.find(f"{a} accuracy {k}"), True) for a in ("age", "sex") for k in ("frozen", "retrained")]
+            ours = [
+                cell(row.find(f"{attribute} accuracy", attacker=attacker), True)
+                for attribute in ("age", "sex")
+                for attacker in ("frozen", "retrained")
+            ]
             lines.append([entry["what"], row.setting.label, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
     heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
              "ours, retrained"]  # fmt: skip
@@ -342,10 +367,9 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
 
 def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     """UPDP's Tables 1 and 4, in the convention the field prints (R2Gen's normalised text)."""
-    convention = "R2Gen"
 
     def texts(row: Row, regime: str) -> list[str]:
-        return [cell(_text(row, metric, convention, regime), True) for metric in TEXT]
+        return [cell(row.find(metric, protocol=R2GEN, regime=regime), True) for metric in TEXT]
 
     out = ["### Report generation by regime (UPDP, Table 1)", ""]
     lines = []
@@ -357,7 +381,7 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
         lines.append(["published, Qwen2.5-VL-7B", regime, *(f"{value:.2f}" for value in figures)])
     out += _table(["method", "learns from", *TEXT], lines)
     gains = [[row.setting.label, m.name, cell(m, True), _sharings(m)] for row in rows for m in row.measurements
-             if m.name.startswith(("gain in", "utility relative to real:"))]  # fmt: skip
+             if "each_sharing" in m.detail]  # fmt: skip
     if gains:
         out += ["Gains and ratios over the same films and resamples, and in each sharing of the patients:", ""]
         out += _table(["method", "comparison", "figure, per cent", "each sharing"], gains)
@@ -377,15 +401,5 @@ def _sharings(m: Measurement) -> str:
     return ", ".join("–" if value is None or not math.isfinite(value) else f"{100 * value:.1f}" for value in each)
 
 
-def _text(row: Row, metric: str, convention: str, regime: str) -> Measurement | None:
-    """A text measure of a regime; the published ROUGE-L and METEOR go by longer names here, to tell versions apart."""
-    for m in row.measurements:
-        name, _, label = m.name.partition(": ")
-        if label == regime and name.startswith(metric) and convention.lower() in name.lower():
-            return m
-    return None
-
-
 def _regimes(row: Row) -> list[str]:
-    labels = [m.name.partition(": ")[2] for m in row.measurements if m.name.startswith("BLEU-1")]
-    return list(dict.fromkeys(labels))
+    return list(dict.fromkeys(str(m.regime) for m in row.measurements if m.metric == TEXT[0]))

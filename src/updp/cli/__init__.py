@@ -13,6 +13,7 @@ from typing import NoReturn
 import typer
 
 from updp.cli.app import WRONG_USE, app
+from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
 for _module in ("release", "evaluation", "reports", "demonstration", "listings", "training", "bench", "secrets"):
@@ -26,6 +27,7 @@ def _fail(message: str) -> NoReturn:
 
 def main() -> None:
     """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
+    wait_passively()
     try:
         app()
     except (KeyboardInterrupt, BrokenPipeError):

@@ -129,8 +129,8 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
     for check in checks:
-        mark = {True: "[green]✓[/]", False: "[red]✗[/]", None: "[yellow]?[/]"}[check.held]
-        console.print(f"{mark} {check.name}: {check.detail}", soft_wrap=True)
+        mark = "[green]✓[/]" if check.outcome.good else "[yellow]?[/]" if check.outcome == "not asked" else "[red]✗[/]"
+        console.print(f"{mark} {check.name}: {check.outcome}; {check.detail}", soft_wrap=True)
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:

@@ -22,7 +22,9 @@ def evaluate(
         typer.Option(help="Write a copy for the hospital here, real films shown, and leave the release as it is."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A first look in minutes; says what it leaves out.")] = False,
-    pack: Annotated[str, typer.Option(help="Model pack of attackers and judges: a name or a folder.")] = "cxr256",
+    pack: Annotated[
+        str | None, typer.Option(help="Model pack of attackers and judges, a name or a folder; default: the release's.")
+    ] = None,
     frontier: Annotated[
         list[Path] | None, typer.Option(help="frontier.json of `updp tune` or `updp bench methods` to show beside it.")
     ] = None,

@@ -126,10 +126,3 @@ class Layered:
         self.fast.put(key, arrays)
         if self.lasting is not None:
             self.lasting.put(key, arrays)
-
-
-class Shelved:
-    """An attack that shares a shelf with others of the same run, so that a film set is looked at once for all."""
-
-    def __init__(self, shelf: MemoryCache | None = None) -> None:
-        self.shelf = shelf if shelf is not None else MemoryCache()

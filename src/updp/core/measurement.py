@@ -7,13 +7,15 @@ sure, that is the outcome, and it says how many patients would do.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from updp.core.questions import Exemption, Kind
 
 Better = Literal["higher", "lower", "closer to chance"]
 Floats = NDArray[np.float64]
@@ -36,9 +38,12 @@ class TooFewPatients(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One figure and what it stands on. ``n`` counts independent units (patients unless ``detail["unit"]`` differs)."""
+    """One figure and what it stands on. ``n`` counts independent units (patients unless ``detail["unit"]`` differs).
 
-    name: str
+    What is measured is said in fields; ``name`` is made from them for people and is never taken apart again.
+    """
+
+    metric: str
     value: float
     low: float
     high: float
@@ -48,10 +53,14 @@ class Measurement:
     attacker: str | None = None
     seed: int | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str | None = None  # which films or texts are compared
+    regime: str | None = None  # what a model learned from and was tested on
+    question: str | None = None  # id in ``updp.core.questions``
+    kind: Kind = Kind.MEASURED
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise ValueError("a measurement needs a name")
+        if not self.metric:
+            raise ValueError("a measurement needs a metric")
         if self.better not in get_args(Better):
             raise ValueError(f"better is one of {', '.join(get_args(Better))}, not {self.better!r}")
         if self.better == "closer to chance" and self.chance is None:
@@ -69,26 +78,48 @@ class Measurement:
     @classmethod
     def missing(
         cls,
-        name: str,
+        metric: str,
         reason: str,
         *,
         n: int = 0,
         chance: float | None = None,
         better: Better = "higher",
-        attacker: str | None = None,
-        seed: int | None = None,
         detail: Mapping[str, Any] | None = None,
+        exemption: Exemption | None = None,
+        **fields: Any,
     ) -> Measurement:
-        """What could not be measured, and why; the gate counts it as not measured."""
+        """What could not be measured, and why; the gate counts it as not measured.
+
+        ``exemption`` says that the question does not arise, and why.
+        """
         nan = math.nan
         detail = {**(detail or {}), "not_measured": reason}
-        return cls(name, nan, nan, nan, n, chance, better, attacker, seed, detail)
+        if exemption is not None:
+            detail["exemption"] = exemption.value
+        return cls(metric, nan, nan, nan, n, chance, better, detail=detail, **fields)
+
+    @property
+    def title(self) -> str:
+        """What was measured, in words: metric, protocol and regime."""
+        where = f", {self.protocol}" if self.protocol else ""
+        return f"{self.metric}{where}{f': {self.regime}' if self.regime else ''}"
+
+    @property
+    def name(self) -> str:
+        """The title and who attacked."""
+        return f"{self.title} ({self.attacker})" if self.attacker else self.title
 
     @property
     def reason(self) -> str | None:
         """Why there is no figure; None where there is one."""
         reason: str | None = self.detail.get("not_measured")
         return reason
+
+    @property
+    def exemption(self) -> Exemption | None:
+        """Why the question does not arise, where that was found."""
+        code = self.detail.get("exemption")
+        return None if code is None else Exemption(code)
 
     @property
     def measured(self) -> bool:
@@ -103,52 +134,39 @@ class Measurement:
         return self.measured and self.low <= value <= self.high
 
     def __str__(self) -> str:
-        who = f" ({self.attacker})" if self.attacker else ""
         if self.reason is not None:
-            return f"{self.name}{who}: not measured, {self.reason}"
+            return f"{self.name}: not measured, {self.reason}"
         chance = "no chance level" if self.chance is None else f"chance {_figure(self.chance)}"
         interval = f"[{_figure(self.low)}, {_figure(self.high)}]"
-        return f"{self.name}{who}: {_figure(self.value)} {interval}, n = {self.n} {self.unit}, {chance}"
+        return f"{self.name}: {_figure(self.value)} {interval}, n = {self.n} {self.unit}, {chance}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; what was not measured is null, since JSON has no NaN."""
-        return {
-            "name": self.name,
-            "value": _plain(self.value),
-            "low": _plain(self.low),
-            "high": _plain(self.high),
-            "n": self.n,
-            "chance": _plain(self.chance),
-            "better": self.better,
-            "attacker": self.attacker,
-            "seed": self.seed,
-            "detail": _plain(self.detail),
-        }
+        """Plain JSON types; what was not measured is null, since JSON has no NaN. ``name`` is for readers only."""
+        return {"name": self.name} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         """The inverse of ``to_json``; refuses anything that is not a whole measurement."""
-        fields = ("name", "value", "low", "high", "n", "chance", "better", "attacker", "seed", "detail")
-        if absent := [f for f in fields if f not in data]:
+        given = {name: value for name, value in data.items() if name != "name"}
+        known = [f.name for f in fields(cls)]
+        if absent := [name for name in known if name not in given]:
             raise ValueError(f"not a measurement: {', '.join(absent)} missing")
-        if extra := sorted(set(data) - set(fields)):
+        if extra := sorted(set(given) - set(known)):
             raise ValueError(f"not a measurement: unknown {', '.join(extra)}")
-        if not isinstance(data["detail"], Mapping) or not isinstance(data["n"], int):
+        if not isinstance(given["detail"], Mapping) or not isinstance(given["n"], int):
             raise ValueError("not a measurement: n must be a whole number and detail a table")
-        value, low, high = (math.nan if data[f] is None else float(data[f]) for f in ("value", "low", "high"))
-        chance = None if data["chance"] is None else float(data["chance"])
-        return cls(
-            data["name"],
-            value,
-            low,
-            high,
-            data["n"],
-            chance,
-            data["better"],
-            data["attacker"],
-            data["seed"],
-            data["detail"],
-        )
+        given |= {end: math.nan if given[end] is None else float(given[end]) for end in ("value", "low", "high")}
+        given["chance"] = None if given["chance"] is None else float(given["chance"])
+        given["kind"] = Kind(given["kind"])
+        return cls(**given)
+
+
+def find(measurements: Iterable[Measurement], metric: str, **fields: Any) -> Measurement | None:
+    """The first measurement of this metric with these fields (``attacker``, ``protocol``, ``regime``, …)."""
+    for m in measurements:
+        if m.metric == metric and all(getattr(m, name) == value for name, value in fields.items()):
+            return m
+    return None
 
 
 def _figure(value: float) -> str:

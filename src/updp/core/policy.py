@@ -112,6 +112,11 @@ class GatePolicy(Section):
     require_evidence: bool = Field(
         False, description="Block a release whose privacy and utility were not measured (else it is marked so)."
     )
+    accept: tuple[Literal["measured", "construction", "certified"], ...] = Field(
+        ("measured", "construction", "certified"),
+        description="Kinds of evidence that answer a question: figures of this release (measured), a proof by how its "
+        "films were made (construction), a certificate of the method and its options (certified).",
+    )
     max_linkage: Fraction = Field(
         0.60, description="Largest upper confidence bound of the strongest attacker's max(AUC, 1-AUC)."
     )

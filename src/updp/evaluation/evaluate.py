@@ -15,36 +15,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from updp.core.cache import Layered, MemoryCache
 from updp.core.global_state import quiet
 from updp.core.keys import Key, default_path
 from updp.core.measurement import Measurement, TooFewPatients
+from updp.core.policy import Policy
+from updp.core.questions import Exemption, Outcome
 from updp.core.storage import write_bytes
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
 from updp.release.gate import Verdict, judge
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.evaluation.probes.base import MethodUse, Probe
     from updp.models.pack import Pack
 
 log = logging.getLogger("updp")
 
 #: Called before each attack or measure with its name, how many are done, and how many there are.
 Progress = Callable[[str, int, int], None]
-
-
-class Probe(Protocol):
-    """An attack or a measure of utility: it answers one of the gate's questions about an exhibit."""
-
-    name: str
-    question: str
-
-    def run(
-        self, exhibit: Exhibit, pack: Pack, budget: Any, rng: np.random.Generator, cache: Any = None
-    ) -> list[Measurement]: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ def evaluate(
     *,
     key: Key | str | Path | None = None,
     out: str | Path | None = None,
-    pack: str = "cxr256",
+    pack: str | None = None,
     quick: bool = False,
     seed: int = 0,
     cache: str | Path | None = None,
@@ -87,9 +80,11 @@ def evaluate(
     """Attack a release of ``source`` and put it to use.
 
     Without ``out`` the evidence goes into the release, which is sealed anew and renamed as the verdict says. With it,
-    the release stays as it is and a copy for the hospital is written there. ``frontier`` are points of `updp tune` or
-    `updp bench methods` to show beside this release.
+    the release stays as it is and a copy for the hospital is written there. ``pack`` is that of the release unless it
+    is given. ``frontier`` are points of `updp tune` or `updp bench methods` to show beside this release.
     """
+    from updp.evaluation.probes import probes as find_probes
+    from updp.methods import pack_of
     from updp.models import load_pack
 
     folder = Path(release).absolute()
@@ -99,30 +94,34 @@ def evaluate(
     case = load_case(
         folder, Path(source), opened, vault=Path(vault) if vault else None, layout=layout, cache=store / "films"
     )
-    models = load_pack(pack)
+    models = load_pack(pack or pack_of(case.policy.method.name, case.policy.method.options))
     budget = budget_of(quick)
-    probes = default_probes(quick) if probes is None else probes
     measured = run_probes(
-        case.exhibit, models, budget, seed, probes=probes, cache=learned_in(store / "learned"), progress=progress
+        case.exhibit,
+        models,
+        budget,
+        seed,
+        probes=find_probes(quick=quick) if probes is None else probes,
+        cache=learned_in(store / "learned"),
+        progress=progress,
+        method=method_use(case.policy),
     )
     facts, verdict = judged(case, measured, models, budget, quick, seed, frontier)
     return _written(case, facts, verdict, measured, opened, target)
 
 
-#: Measures that no bound reads; a quick evaluation does without them.
-NOT_QUICK = ("report generation", "images", "image-text")
+def method_use(policy: Policy) -> MethodUse:
+    """How the films of a release were made, for probes that know the method."""
+    from updp.evaluation.probes.base import MethodUse
+    from updp.methods import method_info
 
-
-def default_probes(quick: bool = False) -> list[Probe]:
-    """Every attack and every measure of utility there is; a quick evaluation takes those that bounds read."""
-    from updp.evaluation.probes.attacks import attacks
-    from updp.evaluation.probes.utility import UTILITIES, utilities
-
-    return [*attacks(), *utilities([name for name in UTILITIES if not quick or name not in NOT_QUICK])]
+    method = policy.method
+    info = method_info(method.name)
+    return MethodUse(method.name, method.options, method.strength, info.learned_from_images, info.needs)
 
 
 def budget_of(quick: bool) -> Any:
-    from updp.evaluation.probes.attacks import Budget
+    from updp.evaluation.probes.base import Budget
 
     return Budget.quick() if quick else Budget.full()
 
@@ -152,28 +151,34 @@ def run_probes(
     probes: Iterable[Probe] | None = None,
     cache: Any = None,
     progress: Progress | None = None,
+    method: MethodUse | None = None,
 ) -> tuple[Measurement, ...]:
     """Every measurement of every probe, each marked with its question and the probe that made it.
 
     A probe has a random stream of its own, named after it: leaving one out changes no figure of another.
     """
-    todo = list(default_probes() if probes is None else probes)
+    from updp.evaluation.probes import probes as find_probes
+
+    todo = list(find_probes() if probes is None else probes)
+    shared = Layered(MemoryCache(), cache)  # films are looked at once for all probes
     out: list[Measurement] = []
     for done, probe in enumerate(todo):
         if progress:
             progress(probe.name, done, len(todo))
-        for m in _run(probe, exhibit, pack, budget, seed, cache):
-            out.append(replace(m, detail={"question": probe.question, **m.detail, "probe": probe.name}))
+        for m in _run(probe, exhibit, pack, budget, seed, shared, method):
+            out.append(replace(m, question=m.question or probe.question, detail={**m.detail, "probe": probe.name}))
     if progress:
         progress("", len(todo), len(todo))
     return tuple(out)
 
 
-def _run(probe: Probe, exhibit: Exhibit, pack: Pack, budget: Any, seed: int, cache: Any) -> list[Measurement]:
+def _run(
+    probe: Probe, exhibit: Exhibit, pack: Pack, budget: Any, seed: int, cache: Any, method: MethodUse | None
+) -> list[Measurement]:
     digest = hashlib.sha256(probe.name.encode()).digest()
     rng = np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
     try:
-        return probe.run(exhibit, pack, budget, rng, cache=cache)
+        return probe.run(exhibit, pack, budget, rng, cache=cache, method=method)
     except TooFewPatients as few:
         return [Measurement.missing(probe.name, str(few), n=few.have, detail={"patients_needed": few.need})]
     except Exception as error:  # its message may quote the data; its type does not
@@ -194,19 +199,16 @@ def judged(
 ) -> tuple[dict[str, Any], Verdict]:
     """The release's facts with the evidence in them, and the verdict on it."""
     from updp.core import version
+    from updp.evaluation.probes import PROBES
 
-    evidence: dict[str, list[Measurement]] = {}
-    for m in measured:
-        evidence.setdefault(m.detail["question"], []).append(m)
     counts = case.facts["counts"]
-    exempt = _exempt(case, measured)
     verdict = judge(
         case.policy.gate,
         released=counts["released"],
         quarantined=sum(counts["quarantined"].values()),
         disjoint=True,
-        evidence=evidence,
-        exempt=exempt,
+        evidence=measured,
+        exempt=exemptions(case, measured),
     )
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
@@ -225,29 +227,27 @@ def judged(
             "films": {split: int(own.sum()) for split, own in rows.items()},
             "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},
             "kept_back": int(exhibit.kept_back.sum()),  # by the method; real films that judges learned from too
-            "left_out": [*left_out(budget), *(f"{name}: not asked" for name in (NOT_QUICK if quick else ()))],
+            "left_out": [
+                *left_out(budget),
+                *(f"{name}: {Outcome.NOT_ASKED}" for name, probe in PROBES.members() if quick and not probe.quick),
+            ],
             "versions": {"updp": version.__version__, **{name: metadata.version(name) for name in ("numpy", "torch")}},
         },
     }
     return facts, verdict
 
 
-def _exempt(case: Case, measured: Sequence[Measurement]) -> dict[str, str]:
-    """Questions that do not arise for this release."""
+def exemptions(case: Case, measured: Sequence[Measurement]) -> dict[str, Exemption]:
+    """Questions that do not arise for this release, and why: as the release says, or as a probe found."""
     from updp.methods import method_info
 
-    out = {}
+    out: dict[str, Exemption] = {m.question: m.exemption for m in measured if m.question and m.exemption is not None}
     if not any(case.exhibit.released_texts):
-        out["text"] = "the release has no reports"
-    if "generator" not in method_info(case.policy.method.name).needs:
-        out["membership"] = "the method has no generator that learned from films"
-    elif any(m.name == "strongest membership" and m.reason == NO_MEMBERS for m in measured):
-        out["membership"] = "no film of this source is among those the generator learned from"
+        out["text"] = Exemption.NO_REPORTS
+    if not method_info(case.policy.method.name).learned_from_images:
+        out["membership"] = Exemption.LEARNED_NOTHING
     return out
 
-
-#: What the membership attack says when none of the films trained the generator.
-NO_MEMBERS = "too few patients known to have trained the generator: 0, at least 10 needed"
 
 #: What a smaller budget saves on, in words.
 SAVINGS = {

@@ -234,7 +234,7 @@ def jackknife_each(
 
 
 def measure(
-    name: str,
+    metric: str,
     statistic: Statistic,
     patients: Sequence[Hashable] | NDArray[Any],
     *arrays: ArrayLike,
@@ -249,6 +249,8 @@ def measure(
     level: float = 0.95,
     method: Method = "percentile",
     fewest: int = FEWEST_PATIENTS,
+    protocol: str | None = None,
+    regime: str | None = None,
 ) -> Measurement:
     """A statistic bootstrapped over patients (or over both patients of each pair, with ``right``) as a measurement.
 
@@ -258,6 +260,7 @@ def measure(
     everyone = patients if right is None else np.concatenate([patients, np.asarray(right)])
     n = _codes(everyone)[1]
     about = {"rows": len(patients), "unit": unit, "level": level, **(detail or {})}
+    who: dict[str, Any] = {"attacker": attacker, "seed": seed, "protocol": protocol, "regime": regime}
     options: dict[str, Any] = {
         "draws": draws,
         "rng": np.random.default_rng(seed),
@@ -273,7 +276,5 @@ def measure(
     except TooFewPatients as few:
         few = TooFewPatients(few.have, few.need, few.why, unit)
         about["patients_needed"] = few.need
-        return Measurement.missing(
-            name, str(few), n=n, chance=chance, better=better, attacker=attacker, seed=seed, detail=about
-        )
-    return Measurement(name, *found, n, chance, better, attacker, seed, about)
+        return Measurement.missing(metric, str(few), n=n, chance=chance, better=better, detail=about, **who)
+    return Measurement(metric, *found, n, chance, better, detail=about, **who)

@@ -36,14 +36,13 @@ def seldom(measurement: Measurement) -> Measurement:
     return replace(measurement, high=max(measurement.high, 1 - MISS ** (1 / measurement.n)), detail=detail)
 
 
-def fold(measurement: Measurement, name: str | None = None) -> Measurement:
+def fold(measurement: Measurement, metric: str | None = None) -> Measurement:
     """max(AUC, 1 − AUC) of a measured AUC: the interval is folded, not the draws.
 
     Folded draws are never below 0.5, so their percentiles could not include chance even where there is nothing to
     find. Folding the interval keeps its coverage: it starts at 0.5 exactly where the AUC's includes 0.5.
     """
-    name = name or f"max(AUC, 1−AUC) of {measurement.name}"
-    m = replace(measurement, name=name, chance=0.5)
+    m = replace(measurement, metric=metric or f"max(AUC, 1−AUC) of {measurement.metric}", chance=0.5)
     if not m.measured:
         return m
     low = max(0.5, m.low, 1 - m.high)
@@ -62,6 +61,7 @@ def verification(
     draws: int = 1000,
     fewest: int = FEWEST_PATIENTS,
     detail: Mapping[str, Any] | None = None,
+    protocol: str | None = None,
 ) -> list[Measurement]:
     """AUC, max(AUC, 1−AUC), EER and TPR at low FPR of same-or-different pairs, over both patients of each pair."""
     truth = binary(labels)
@@ -74,6 +74,7 @@ def verification(
         "draws": draws,
         "fewest": fewest,
         "detail": about,
+        "protocol": protocol,
     }
     if not truth.any() or truth.all():
         which = "the same patient" if not truth.any() else "different patients"
@@ -88,6 +89,7 @@ def verification(
                 attacker=attacker,
                 seed=seed,
                 detail=about,
+                protocol=protocol,
             )
             for name in names
         ]
@@ -100,11 +102,14 @@ def verification(
             need = math.ceil(1 / fpr)
             reason = f"{negatives} pairs of different patients cannot show this rate, at least {need} needed"
             n = len(np.unique(np.concatenate([np.asarray(left), np.asarray(right)])))
-            out.append(
-                Measurement.missing(
-                    name, reason, n=n, chance=fpr, better="lower", attacker=attacker, seed=seed, detail=about
-                )
-            )
+            absent: dict[str, Any] = {
+                "chance": fpr,
+                "better": "lower",
+                "attacker": attacker,
+                "seed": seed,
+                "protocol": protocol,
+            }
+            out.append(Measurement.missing(name, reason, n=n, detail=about, **absent))
             continue
 
         def at_low_fpr(y: ArrayLike, s: ArrayLike, weights: ArrayLike | None = None, fpr: float = fpr) -> Any:
@@ -115,7 +120,7 @@ def verification(
 
 
 def identification(
-    name: str,
+    metric: str,
     truth: ArrayLike,
     predicted: ArrayLike,
     patients: Sequence[Hashable] | NDArray[Any],
@@ -126,11 +131,12 @@ def identification(
     draws: int = 1000,
     fewest: int = FEWEST_PATIENTS,
     detail: Mapping[str, Any] | None = None,
+    protocol: str | None = None,
 ) -> Measurement:
     """Accuracy of a classifier of patients, sex or age bins; chance is the majority rate, the uniform in detail."""
     uniform, majority = chances(truth, classes)
     found = measure(
-        name,
+        metric,
         accuracy,
         patients,
         np.asarray(truth),
@@ -142,6 +148,7 @@ def identification(
         draws=draws,
         fewest=fewest,
         detail={**(detail or {}), "uniform_chance": uniform, "majority_chance": majority},
+        protocol=protocol,
     )
     return seldom(found)
 
@@ -156,6 +163,8 @@ def retrieval(
     attacker: str | None = None,
     draws: int = 1000,
     fewest: int = FEWEST_PATIENTS,
+    protocol: str | None = None,
+    of: str = "retrieval",
 ) -> list[Measurement]:
     """Rank-k and mAP of probes in a gallery, over probe patients; probes without a match are left out and counted.
 
@@ -171,6 +180,7 @@ def retrieval(
         "draws": draws,
         "fewest": fewest,
         "better": "lower",
+        "protocol": protocol,
     }
 
     def found(name: str, values: Floats, fixed: Floats, random: float) -> Measurement:
@@ -184,14 +194,13 @@ def retrieval(
         for k in ks:
             random = rank_k_chance(ranking.matches[kept], ranking.gallery, k)
             hits, constant = ((ranks <= k).astype(np.float64) for ranks in (ranking.rank[kept], fixed.rank))
-            yield found(f"retrieval rank-{k}", hits, constant, random)
+            yield found(f"{of} rank-{k}", hits, constant, random)
         random = mean_average_precision_chance(ranking.matches[kept], ranking.gallery)
-        yield found("retrieval mAP", ranking.average_precision[kept], fixed.average_precision, random)
+        yield found(f"{of} mAP", ranking.average_precision[kept], fixed.average_precision, random)
 
     if not kept.any():
         reason = "no probe has a film of its patient in the gallery"
-        names = [f"retrieval rank-{k}" for k in ks] + ["retrieval mAP"]
-        return [
-            Measurement.missing(n, reason, better="lower", attacker=attacker, seed=seed, detail=about) for n in names
-        ]
+        who: dict[str, Any] = {"attacker": attacker, "seed": seed, "protocol": protocol}
+        names = [*(f"{of} rank-{k}" for k in ks), f"{of} mAP"]
+        return [Measurement.missing(name, reason, better="lower", detail=about, **who) for name in names]
     return list(all_measures())

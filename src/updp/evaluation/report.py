@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from updp.core.measurement import Measurement
+from updp.core.measurement import Measurement, find
 from updp.core.policy import Policy
+from updp.core.questions import QUESTIONS, Outcome
 from updp.evaluation import charts
 from updp.release.card import evidence_page
-from updp.release.gate import BOUNDS, MEASUREMENTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,47 +30,6 @@ if TYPE_CHECKING:
 
 #: Films on the sheet.
 SHOWN = 8
-
-#: What a question is called, and what it means that its bound holds, fails, or cannot be told.
-WORDS: Mapping[str, tuple[str, str, str, str]] = {
-    "linkage": (
-        "Linking",
-        "An attacker who trained on this method's films cannot link a released film to its patient's real films beyond "
-        "the bound of the policy.",
-        "An attacker who trained on this method's films can link released films to their patients' real films.",
-        "Whether released films can be linked to their patients' real films cannot be told with so few patients.",
-    ),
-    "identification": (
-        "Naming the patient",
-        "A classifier of patients names the patient of a released film no more often than the bound above guessing.",
-        "A classifier of patients names the patient of a released film more often than the policy allows.",
-        "Whether a classifier can name the patient of a released film cannot be told with so few patients.",
-    ),
-    "attributes": (
-        "Age and sex",
-        "Age group and sex can be read from released films no better than the bound above guessing.",
-        "Age group or sex can be read from released films better than the policy allows.",
-        "Whether age group or sex can be read from released films cannot be told with so few patients.",
-    ),
-    "membership": (
-        "Training films",
-        "Nobody can tell from the generator whose films it was trained on, beyond the bound.",
-        "One can tell from the generator whose films it was trained on.",
-        "Whether one can tell whose films trained the generator cannot be told with so few patients.",
-    ),
-    "text": (
-        "Reports",
-        "A second detector, which shares no code with the first, finds no PHI in the reports beyond the bound.",
-        "A second detector finds what looks like PHI in more reports than the policy allows.",
-        "Whether PHI is left in the reports cannot be told with so few of them.",
-    ),
-    "utility": (
-        "Usefulness",
-        "For diagnosis the released films serve nearly as well as real ones, within the bound.",
-        "For diagnosis the released films serve worse than the policy asks.",
-        "Whether the released films serve well enough for diagnosis cannot be told with so few patients.",
-    ),
-}
 
 
 @cache
@@ -105,16 +64,16 @@ def page(
 def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Mapping[str, str]] = ()) -> Markup:
     """What the evaluation adds to the page of a release."""
     measured = [Measurement.from_json(m) for m in facts["measurements"]]
-    answers = _answers(facts, measured)
+    answers = _answers(facts)
     return Markup(
         _templates()
         .get_template("evaluation.html.jinja")
         .render(
             facts=facts,
             about=facts["evaluation"],
-            holds=[a for a in answers if a["held"] is True],
-            fails=[a for a in answers if a["held"] is False],
-            open=[a for a in answers if a["held"] is None],
+            holds=[a for a in answers if a["outcome"].good],
+            fails=[a for a in answers if a["outcome"] in (Outcome.FAILED, Outcome.UNANSWERED)],
+            open=[a for a in answers if a["outcome"] is Outcome.NOT_ASKED],
             picture=_picture(facts, policy, measured),
             groups=_groups(measured, policy),
             curves=_curves(measured),
@@ -125,28 +84,29 @@ def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Ma
     )
 
 
-def _answers(facts: Mapping[str, Any], measured: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """The gate's checks in words."""
+#: Said of a question that no figure answers.
+NO_ANSWER = "The question was asked and could not be answered; without an answer nothing may leave."
+
+
+def _answers(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The gate's checks in words; of those that are no question only what failed."""
     out = []
     for check in facts["gate"]["checks"]:
-        if check["name"] not in WORDS:
-            if check["held"] is not True:
-                out.append(
-                    {"title": check["name"].capitalize(), "held": check["held"], "words": "", "detail": check["detail"]}
-                )
+        outcome, detail = Outcome(check["outcome"]), str(check["detail"])
+        question = QUESTIONS.get(check["question"] or "")
+        if question is None:
+            if not outcome.good:
+                out.append({"title": check["name"].capitalize(), "outcome": outcome, "words": "", "detail": detail})
             continue
-        title, good, bad, unsure = WORDS[check["name"]]
-        held, detail = check["held"], str(check["detail"])
-        if detail.startswith("does not arise"):
-            words, detail = f"The question does not arise: {detail.partition(': ')[2]}.", ""
-        elif detail.startswith("asked, not answered"):
-            words = "The question was asked and could not be answered; without an answer nothing may leave."
-            detail = detail.partition(": ")[2]
-        elif held is None:
-            words, detail = f"Not asked in this evaluation: {MEASUREMENTS[check['name']]}", ""
-        else:
-            words = good if held else unsure if "would do" in detail else bad
-        out.append({"title": title, "held": held, "words": words, "detail": detail})
+        words = {
+            Outcome.HELD: question.holds,
+            Outcome.FAILED: question.unsure if check["more_patients"] else question.fails,
+            Outcome.UNANSWERED: NO_ANSWER,
+            Outcome.NOT_ASKED: f"Not asked in this evaluation: {question.asks}",
+            Outcome.NOT_APPLICABLE: f"The question does not arise: {detail}.",
+        }[outcome]
+        shown = "" if outcome in (Outcome.NOT_ASKED, Outcome.NOT_APPLICABLE) else detail
+        out.append({"title": question.title, "outcome": outcome, "words": words, "detail": shown})
     return out
 
 
@@ -177,8 +137,8 @@ def point_of(
     method: str, strength: float | None, measured: Iterable[Measurement], **more: Any
 ) -> dict[str, Any] | None:
     """A method at one strength as a point of the privacy-utility picture; None where either figure is missing."""
-    found = {m.name: m for m in measured if m.measured}
-    linkage, utility = found.get("strongest linkage"), found.get("diagnosis utility")
+    found = [m for m in measured if m.measured]
+    linkage, utility = find(found, "strongest linkage"), find(found, "diagnosis utility")
     if linkage is None or utility is None:
         return None
 
@@ -210,35 +170,22 @@ def _picture(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measur
 
 
 def _groups(measured: Sequence[Measurement], policy: Policy) -> list[dict[str, Any]]:
-    """Measurements by question, each with its interval drawn; the bounded one of a question is marked."""
+    """Measurements by question, each with its interval drawn; those that lead come first, the others are folded."""
     out = []
-    for question, (title, *_) in WORDS.items():
-        rows = []
+    for question in QUESTIONS.values():
+        first: list[dict[str, Any]] = []
+        more: list[dict[str, Any]] = []
         for m in measured:
-            if m.detail.get("question") != question or not m.measured:
+            if m.question != question.id or not m.measured:
                 continue
-            bound = BOUNDS[question]
-            limit = bound.allowed(policy.gate, m) if bound.reads(m) else None
-            rows.append({"m": m, "bar": _bar(m, limit), "limit": limit, "side": bound.side, "main": _main(m, limit)})
-        if rows:
-            first = [row for row in rows if row["main"]] or rows
-            rest = [row for row in rows if row not in first]
-            out.append({"title": title, "question": MEASUREMENTS[question], "rows": first, "more": rest})
+            bound = question.bound_of(m)
+            limit = None if bound is None else bound.allowed(policy.gate, m)
+            row = {"m": m, "bar": _bar(m, limit), "limit": limit, "side": bound and bound.side}
+            (first if question.leads(m) else more).append(row)
+        if first or more:
+            rows, rest = (first, more) if first else (more, [])
+            out.append({"title": question.title, "question": question.asks, "rows": rows, "more": rest})
     return out
-
-
-#: Words in the names of measurements that are further views of one that is shown already.
-_FURTHER = (
-    *("max(AUC", "EER", "TPR at", "all pairs", "rank-5", "mAP", "gap", "flip"),
-    *("BLEU", "METEOR", "ROUGE", "meteor_exact_stem"),
-)
-#: What a release adds or keeps is said first, whatever it is measured by.
-_FIRST = ("gain in", "utility relative to real")
-
-
-def _main(m: Measurement, limit: float | None) -> bool:
-    """Whether a measurement belongs in the first table; the others are folded away below it."""
-    return limit is not None or m.name.startswith(_FIRST) or not any(word in m.name for word in _FURTHER)
 
 
 def _bar(m: Measurement, limit: float | None) -> Markup:
@@ -248,15 +195,13 @@ def _bar(m: Measurement, limit: float | None) -> Markup:
 
 
 def _missing(measured: Sequence[Measurement]) -> list[tuple[str, str, str]]:
-    titles = {question: words[0] for question, words in WORDS.items()}
-    rows = [
-        (titles.get(str(m.detail.get("question")), ""), _name(m), str(m.reason)) for m in measured if not m.measured
-    ]
+    rows = [(_title(m), m.name, str(m.reason)) for m in measured if not m.measured]
     return list(dict.fromkeys(rows))
 
 
-def _name(m: Measurement) -> str:
-    return m.name + (f" ({m.attacker})" if m.attacker else "")
+def _title(m: Measurement) -> str:
+    question = QUESTIONS.get(m.question or "")
+    return question.title if question else ""
 
 
 # -- curves ----------------------------------------------------------------------------------------------------------
@@ -304,7 +249,7 @@ def _curves(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
         for m in measured:
             rows = curve_points(m.detail[kind]) if m.detail.get(kind) else []
             if len(rows) > 1:
-                series.append((m.attacker or m.name, thinned(rows)))
+                series.append((", ".join(filter(None, (m.attacker or m.metric, m.protocol))), thinned(rows)))
         if not series:
             continue
         series = list(dict(series).items())[: len(charts.SERIES)]
@@ -331,10 +276,9 @@ def thinned(rows: list[list[float]], most: int = 120) -> list[list[float]]:
 
 def _findings(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Per-finding AUCs of a judge beside those of the same judge on real films."""
-    from updp.evaluation.probes.utility.diagnosis import AGAINST
+    from updp.evaluation.probes.utility.diagnosis import AGAINST, AUC
 
-    judges = [m for m in measured if m.measured and "each" in m.detail and "regime" in m.detail]
-    by_regime = {str(m.detail["regime"]): m for m in judges}
+    by_regime = {m.regime: m for m in measured if m.measured and m.metric == AUC}
     out = []
     for regime, reference in AGAINST.items():
         if regime not in by_regime or reference not in by_regime:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
@@ -19,8 +19,11 @@ from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import exhibit_of, made_once, take_sample
 from updp.evaluation.cohort.settings import MethodPlan, settings
-from updp.evaluation.evaluate import Probe, budget_of, learned_in, pack_digest, run_probes
+from updp.evaluation.evaluate import budget_of, learned_in, pack_digest, run_probes
 from updp.evaluation.report import point_of, points
+
+if TYPE_CHECKING:
+    from updp.evaluation.probes.base import Probe
 
 Say = Callable[[str], None]
 #: Strengths tried unless the user names others.
@@ -117,10 +120,9 @@ def tune(
 
 
 def _probes() -> list[Probe]:
-    from updp.evaluation.probes.attacks import attacks
-    from updp.evaluation.probes.utility import utilities
+    from updp.evaluation.probes import probes
 
-    return [*attacks(["verification"]), *utilities(["diagnosis"])]
+    return probes(["verification", "diagnosis"])
 
 
 def described(point: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ class MethodInfo:
     paper: str = ""
     domains: tuple[str, ...] = ()  # the domains it serves; () serves every one
     needs: frozenset[str] = frozenset()  # roles of a model pack, "labels", "report", ...
+    learned_from_images: bool = True  # any network or gallery it uses; a method that says nothing is asked about them
 
 
 @dataclass(frozen=True, slots=True)

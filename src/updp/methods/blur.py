@@ -24,6 +24,7 @@ class Blur(Configured):
         knob="sigma, from 0 to max_sigma (a fraction of the film's side)",
         default_strength=0.5,
         guarantee="none",
+        learned_from_images=False,
     )
 
     class Options(MethodOptions):

@@ -42,6 +42,7 @@ class DPPix(Configured):
         guarantee="epsilon-DP for any change of m pixels within one film (not for a patient unless m = 'image'); "
         "basis 'frequencies': (epsilon, delta)-DP for a whole film",
         paper="Fan, Image Pixelization with Differential Privacy, DBSec 2018",
+        learned_from_images=False,
     )
 
     class Options(MethodOptions):

@@ -19,6 +19,7 @@ class Keep(Configured):
         knob="none",
         default_strength=None,
         guarantee="none: ribs, heart and spine still identify the patient",
+        learned_from_images=False,
     )
 
     def deidentify(

@@ -14,11 +14,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-#: Figure of the listing -> measurement of the bench.
-FIGURES: dict[str, str] = {
-    "frozen": "verification max(AUC, 1−AUC) A0 frozen",
-    "adaptive": "strongest linkage",
-    "utility": "utility relative to real: pack judge, test released",
+#: Figure of the listing -> fields of the bench's measurement.
+FIGURES: dict[str, dict[str, str]] = {
+    "frozen": {"metric": "verification max(AUC, 1−AUC)", "attacker": "A0 frozen", "protocol": "another film"},
+    "adaptive": {"metric": "strongest linkage"},
+    "utility": {"metric": "AUC relative to real", "regime": "pack judge, test released"},
 }
 #: Options that say where a method's networks come from, not what it does.
 _WHERE = ("pack", "weights")
@@ -110,7 +110,7 @@ def from_bench(path: Path) -> list[Measured]:
                 name=row["method"],
                 options={k: v for k, v in row.get("options", {}).items() if k not in _WHERE},
                 strength=None if row["strength"] is None else round(row["strength"], 4),
-                **{name: _figure(row["measurements"], full) for name, full in FIGURES.items()},
+                **{name: _figure(row["measurements"], wanted) for name, wanted in FIGURES.items()},
                 patients=int(patients["val"] + patients["test"]),
                 films=int(about["films"]),
                 quick=bool(about["quick"]),
@@ -122,9 +122,9 @@ def from_bench(path: Path) -> list[Measured]:
         raise BadMeasurements(f"{path} is no methods.json of updp bench methods ({type(error).__name__})") from error
 
 
-def _figure(measurements: Sequence[Mapping[str, Any]], name: str) -> Interval | None:
+def _figure(measurements: Sequence[Mapping[str, Any]], wanted: Mapping[str, str]) -> Interval | None:
     for one in measurements:
-        if one["name"] == name and one["value"] is not None:
+        if one["value"] is not None and all(one[field] == value for field, value in wanted.items()):
             return round(one["value"], 4), round(one["low"], 4), round(one["high"], 4)
     return None
 

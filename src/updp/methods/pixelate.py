@@ -25,6 +25,7 @@ class Pixelate(Configured):
         knob="side of a cell, from one pixel to max_cell (a fraction of the film's side), geometric",
         default_strength=0.6,
         guarantee="none",
+        learned_from_images=False,
     )
 
     class Options(MethodOptions):

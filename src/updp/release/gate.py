@@ -1,36 +1,58 @@
 """The gate: whether a release may leave, and what was never measured.
 
 Three verdicts. ``passed``: every check of the policy holds on evidence. ``blocked``: one fails. ``not-measured``:
-nothing failed, but privacy or utility has no evidence; the release is marked so, and says that it proves nothing.
+nothing failed, but a question was not asked; the release is marked so, and says that it proves nothing.
 
-Bounds hold for the far end of a 95 % interval: the upper bound of an attack, the lower bound of utility. A question
-that was asked and could not be answered, for lack of patients or because an attack failed, is no evidence of safety: it
-fails.
+Bounds hold for the far end of a 95 % interval: the upper end of an attack, the lower end of utility. A question that
+was asked and not answered, for lack of patients or because an attack failed, is no evidence of safety: it blocks.
+Beside figures of this release, a question may be answered by a ``Proof``: by construction, or by a certificate, where
+the policy accepts that kind. No proof outweighs a figure of this release that lies beyond its bound for certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from updp.core.policy import GatePolicy
+from updp.core.questions import QUESTIONS, Bound, Exemption, Kind, Outcome, Question
 
 if TYPE_CHECKING:
     from updp.core.measurement import Measurement
 
 Status = Literal["passed", "blocked", "not-measured"]
-#: What was measured, by the question it answers.
-Evidence = Mapping[str, "Sequence[Measurement]"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition: ``held`` is None where nothing was measured."""
+    """One condition and how it ended. ``question`` is set where it is one of the table; ``kind`` where it was answered.
+
+    ``more_patients`` says that the value is on the right side of its bound and only the interval is too wide.
+    """
 
     name: str
-    held: bool | None
+    outcome: Outcome
     detail: str
+    question: str | None = None
+    kind: Kind | None = None
+    exemption: Exemption | None = None
+    more_patients: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """An answer that is no figure of this release: by construction, or from a certificate.
+
+    A certificate brings the figures it was given (``measurements``), which are held to the policy's bounds like any
+    others; a proof by construction has ``held`` instead, and ``detail`` says on how many records it was checked.
+    """
+
+    question: str
+    kind: Kind
+    held: bool
+    detail: str
+    measurements: tuple[Measurement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,48 +63,14 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         return {"status": self.status, "checks": [asdict(check) for check in self.checks]}
 
-
-#: What a release must have been tested for before it can pass; filled by `updp evaluate`.
-MEASUREMENTS = {
-    "linkage": "can an adaptive attacker link a released film to its patient's real films?",
-    "identification": "can a classifier name the patient of a released film?",
-    "attributes": "can age and sex be read from a released film?",
-    "membership": "can one tell whose films trained the generator?",
-    "text": "does an independent detector find PHI in the released reports?",
-    "utility": "do models trained on the release work on real films?",
-}
+    def check(self, name: str) -> Check:
+        """The check of this name, or of this question."""
+        return next(check for check in self.checks if check.name == name)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Which measurements answer a question, and the policy's limit on them."""
-
-    limit: str  # field of the gate's policy
-    names: tuple[str, ...]  # what a measurement's name begins with
-    side: Literal["upper", "excess", "lower"]  # of the interval: its end, its end above chance, its beginning
-
-    def reads(self, measurement: Measurement) -> bool:
-        return measurement.name.startswith(self.names)
-
-    def allowed(self, policy: GatePolicy, measurement: Measurement) -> float:
-        limit: float = getattr(policy, self.limit)
-        return min(1.0, limit + (measurement.chance or 0.0)) if self.side == "excess" else limit
-
-    def margin(self, policy: GatePolicy, measurement: Measurement) -> float:
-        """How far the far end of the interval stays on the right side; negative where it does not."""
-        allowed = self.allowed(policy, measurement)
-        return measurement.low - allowed if self.side == "lower" else allowed - measurement.high
-
-
-#: The bound of every question. Attacks measure more than this; the rest is stated in the report and not bounded.
-BOUNDS: Mapping[str, Bound] = {
-    "linkage": Bound("max_linkage", ("strongest linkage",), "upper"),
-    "identification": Bound("max_identification", ("identification",), "excess"),
-    "attributes": Bound("max_attributes", ("age accuracy", "sex accuracy"), "excess"),
-    "membership": Bound("max_membership", ("strongest membership",), "upper"),
-    "text": Bound("max_residual_phi", ("residual PHI",), "upper"),
-    "utility": Bound("min_utility", ("diagnosis utility",), "lower"),
-}
+def plain(name: str, held: bool, detail: str) -> Check:
+    """A check that either holds or does not."""
+    return Check(name, Outcome.HELD if held else Outcome.FAILED, detail)
 
 
 def judge(
@@ -91,69 +79,111 @@ def judge(
     released: int,
     quarantined: int,
     disjoint: bool,
-    evidence: Evidence | None = None,
-    exempt: Mapping[str, str] | None = None,
+    evidence: Iterable[Measurement] = (),
+    exempt: Mapping[str, Exemption] | None = None,
+    proofs: Iterable[Proof] = (),
+    questions: Mapping[str, Question] = QUESTIONS,
 ) -> Verdict:
-    """The verdict on a release; ``evidence`` is by question, ``exempt`` says why a question does not arise."""
+    """The verdict on a release. Every measurement says which question it answers; ``exempt`` says why a question does
+    not arise, and counts only where the question allows that exemption."""
     total = released + quarantined
     share = quarantined / total if total else 1.0
     checks = [
-        Check("not empty", released > 0, f"{released} films"),
-        Check(
+        plain("not empty", released > 0, f"{released} films"),
+        plain(
             "quarantine",
             share <= policy.max_quarantined,
             f"{share:.1%} of the studies kept back, at most {policy.max_quarantined:.0%} allowed",
         ),
-        Check("patients in one split", disjoint, "no patient's films are in two splits" if disjoint else "see splits"),
+        plain("patients in one split", disjoint, "no patient's films are in two splits" if disjoint else "see splits"),
     ]
-    for question, words in MEASUREMENTS.items():
-        if exempt and question in exempt:
-            checks.append(Check(question, True, f"does not arise: {exempt[question]}"))
-        elif not evidence or not evidence.get(question):
-            checks.append(Check(question, None, f"not measured: {words}"))
-        else:
-            checks.append(_bounded(policy, question, evidence[question]))
-    if any(check.held is False for check in checks):
+    found: dict[str, list[Measurement]] = {}
+    for m in evidence:
+        found.setdefault(m.question or "", []).append(m)
+    given = list(proofs)
+    for question in questions.values():
+        own = [proof for proof in given if proof.question == question.id]
+        checks.append(_answer(policy, question, found.get(question.id, []), (exempt or {}).get(question.id), own))
+    outcomes = {check.outcome for check in checks}
+    if outcomes & {Outcome.FAILED, Outcome.UNANSWERED}:
         status: Status = "blocked"
-    elif any(check.held is None for check in checks):
+    elif Outcome.NOT_ASKED in outcomes:
         status = "blocked" if policy.require_evidence else "not-measured"
     else:
         status = "passed"
     return Verdict(status, tuple(checks))
 
 
-def _bounded(policy: GatePolicy, question: str, found: Sequence[Measurement]) -> Check:
-    """One question against its bound: what is least certain to hold decides."""
-    bound = BOUNDS[question]
-    relevant = [m for m in found if bound.reads(m)]
-    unanswered = [m for m in (relevant or found) if not m.measured]
-    if unanswered or not relevant:
-        return Check(question, False, _unanswered(question, unanswered))
-    worst = min(relevant, key=lambda m: bound.margin(policy, m))
+def _answer(
+    policy: GatePolicy,
+    question: Question,
+    found: Sequence[Measurement],
+    exemption: Exemption | None,
+    proofs: Sequence[Proof],
+) -> Check:
+    """One question: exempt, refuted, answered by a kind of evidence the policy accepts, or not answered."""
+    if exemption is not None and exemption in question.exemptions:
+        return Check(question.id, Outcome.NOT_APPLICABLE, exemption.words, question.id, exemption=exemption)
+    accepted = {Kind(kind) for kind in policy.accept}
+    measured = _bounded(policy, question, found) if found else None
+    if broken := next((proof for proof in proofs if not proof.held), None):
+        # A claim that was made and did not hold is worse than none.
+        return Check(question.id, Outcome.FAILED, broken.detail, question.id, broken.kind)
+    refuted = any(
+        m.measured and (bound := question.bound_of(m)) is not None and bound.refuted(policy, m) for m in found
+    )
+    if measured is not None and (refuted or (measured.outcome is Outcome.HELD and Kind.MEASURED in accepted)):
+        return measured
+    for kind in (Kind.CONSTRUCTION, Kind.CERTIFIED):
+        for proof in (p for p in proofs if p.kind is kind and kind in accepted):
+            if not proof.measurements:
+                return Check(question.id, Outcome.HELD, proof.detail, question.id, kind)
+            by_proof = _bounded(policy, question, proof.measurements)
+            if by_proof.outcome is Outcome.HELD:
+                return Check(question.id, Outcome.HELD, f"{proof.detail}: {by_proof.detail}", question.id, kind)
+    if measured is None:
+        return Check(question.id, Outcome.NOT_ASKED, question.asks, question.id)
+    if measured.outcome is Outcome.HELD:
+        words = "the policy accepts other kinds of evidence only"
+        return Check(question.id, Outcome.UNANSWERED, f"{measured.detail}; {words}", question.id, Kind.MEASURED)
+    return measured
+
+
+def _bounded(policy: GatePolicy, question: Question, found: Sequence[Measurement]) -> Check:
+    """One question against its bounds: what is least certain to hold decides."""
+    relevant = [(m, bound) for m in found if (bound := question.bound_of(m)) is not None]
+    unanswered = [m for m in ([m for m, _ in relevant] or found) if not m.measured]
+    silent = [bound for bound in question.bounds if not any(one is bound for _, one in relevant)]
+    if unanswered or silent:
+        return Check(question.id, Outcome.UNANSWERED, _unanswered(unanswered, silent), question.id)
+    worst, bound = min(relevant, key=lambda pair: pair[1].margin(policy, pair[0]))
     held = bound.margin(policy, worst) >= 0
-    return Check(question, held, _told(bound, bound.allowed(policy, worst), worst, held))
+    words, more = _told(bound, bound.allowed(policy, worst), worst, held)
+    outcome = Outcome.HELD if held else Outcome.FAILED
+    return Check(question.id, outcome, words, question.id, worst.kind, more_patients=more)
 
 
-def _unanswered(question: str, missing: Sequence[Measurement]) -> str:
+def _unanswered(missing: Sequence[Measurement], silent: Sequence[Bound]) -> str:
     if not missing:
-        return f"not measured: no attack or measure answered it ({BOUNDS[question].names[0]})"
+        return f"no attack or measure gave {', '.join(metric for bound in silent for metric in bound.metrics)}"
     reasons = dict.fromkeys(f"{m.name}: {m.reason}" for m in missing)
     need = max((int(m.detail["patients_needed"]) for m in missing if "patients_needed" in m.detail), default=0)
     more = f"; at least {need} would do" if need and not any(str(need) in reason for reason in reasons) else ""
-    return "asked, not answered: " + "; ".join(list(reasons)[:3]) + more
+    return "; ".join(list(reasons)[:3]) + more
 
 
-def _told(bound: Bound, allowed: float, m: Measurement, held: bool) -> str:
+def _told(bound: Bound, allowed: float, m: Measurement, held: bool) -> tuple[str, bool]:
+    """A measurement beside its bound, and whether more patients would settle it."""
     from updp.core.measurement import patients_needed
 
     limit = f"at least {allowed:.3f}" if bound.side == "lower" else f"at most {allowed:.3f}"
     end = "lower" if bound.side == "lower" else "upper"
     out = f"{m}; its {end} bound has to be {limit}"
     if held:
-        return out
+        return out, False
     need = patients_needed(m, above=allowed) if bound.side == "lower" else patients_needed(m, below=allowed)
     if need is None and (m.value < allowed if bound.side == "lower" else m.value > allowed):
-        return f"{out}, and more {m.unit} would not change that"
+        return f"{out}, and more {m.unit} would not change that", False
     if need is None:
-        return f"{out}: the value is too near it to say how many {m.unit} would do"
-    return f"{out}: too few {m.unit} to be sure, about {need} would do"
+        return f"{out}: the value is too near it to say how many {m.unit} would do", True
+    return f"{out}: too few {m.unit} to be sure, about {need} would do", True

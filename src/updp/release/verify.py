@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from updp.core.policy import BadPolicy, Policy
+from updp.core.questions import Outcome
 from updp.release import manifest
-from updp.release.gate import Check
+from updp.release.gate import Check, plain
 from updp.release.signature import BadSignature, check_signature, check_sums
 
 #: Faults listed of one kind before the rest is only counted.
@@ -37,7 +38,7 @@ class Verification:
     @property
     def intact(self) -> bool:
         """Whether everything that can be checked here holds. A gate that measured nothing is said, not failed."""
-        return all(check.held is not False for check in self.checks)
+        return not any(check.outcome is Outcome.FAILED for check in self.checks)
 
 
 def verify(folder: str | Path, *, trusted: str | None = None) -> Verification:
@@ -50,9 +51,9 @@ def verify(folder: str | Path, *, trusted: str | None = None) -> Verification:
     try:
         signed_by = check_signature(release, trusted)
         by = "the key you trust" if trusted else f"{signed_by} (compare it with the key you were given)"
-        checks.append(Check("signature", True, f"signed by {by}"))
+        checks.append(plain("signature", True, f"signed by {by}"))
     except BadSignature as bad:
-        checks.append(Check("signature", False, str(bad)))
+        checks.append(plain("signature", False, str(bad)))
     checks.append(_check("checksums", check_sums(release), "every file is as it was signed"))
     checks.append(_check("schema", _schema_faults(release), "manifest, films and reports agree"))
     checks.append(_check("residual PHI", _residual(release), "the second detector found nothing in the reports"))
@@ -60,11 +61,11 @@ def verify(folder: str | Path, *, trusted: str | None = None) -> Verification:
     try:
         gate = json.loads((release / "evidence" / "evaluation.json").read_bytes())["gate"]
         status = str(gate["status"])
-        missing = [check["name"] for check in gate["checks"] if check["held"] is None]
-        held = {"passed": True, "not-measured": None}.get(status, False)
-        checks.append(Check("gate", held, f"{status}; never measured: {', '.join(missing)}" if missing else status))
+        missing = [check["name"] for check in gate["checks"] if check["outcome"] == Outcome.NOT_ASKED]
+        outcome = {"passed": Outcome.HELD, "not-measured": Outcome.NOT_ASKED}.get(status, Outcome.FAILED)
+        checks.append(Check("gate", outcome, f"{status}; never asked: {', '.join(missing)}" if missing else status))
     except (OSError, ValueError, KeyError, TypeError):
-        checks.append(Check("gate", False, "evidence/evaluation.json is missing or unreadable"))
+        checks.append(plain("gate", False, "evidence/evaluation.json is missing or unreadable"))
     return Verification(release, tuple(checks), status, signed_by)
 
 
@@ -76,7 +77,7 @@ def _check(name: str, faults: Iterator[str], good: str) -> Check:
             shown.append(fault)
     if count > _SHOWN:
         shown.append(f"and {count - _SHOWN} more")
-    return Check(name, count == 0, "; ".join(shown) or good)
+    return plain(name, count == 0, "; ".join(shown) or good)
 
 
 def _schema_faults(release: Path) -> Iterator[str]:

@@ -132,7 +132,8 @@ def run(
     facts = dict(evaluation.facts)
     facts["sweep"] = {"canaries": len(strings), "in_export": in_export, "leaks": len(leaks)}
     facts["verification"] = [
-        {"name": check.name, "held": check.held, "detail": check.detail} for check in verification.checks
+        {"name": check.name, "outcome": check.outcome, "kind": check.kind, "detail": check.detail}
+        for check in verification.checks
     ]
     page = _page(out, outcome, ledger, facts, policy, key)
     report = out / "report.html"

@@ -58,7 +58,7 @@ class Exhibit:
     @cached_property
     def paired(self) -> Exhibit:
         """The rows that have a counterpart: what attackers and judges compare film by film. Choose rows first
-        (``updp.evaluation.probes.attacks.base.within``), or all films come into memory."""
+        (``updp.evaluation.probes.base.within``), or all films come into memory."""
         return self.take(~self.kept_back) if self.kept_back.any() else self
 
     def take(self, rows: NDArray[Any]) -> Exhibit:

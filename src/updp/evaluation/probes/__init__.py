@@ -1,1 +1,43 @@
-"""What is measured of a release: attacks on its privacy, and its utility."""
+"""Probes: attacks on a release and measures of what it is still good for, one file each, one base class.
+
+They run inside the hospital, on an ``Exhibit``. A probe is added by one file with a subclass of ``base.Probe`` and one
+line below, or by an entry point of another package in the group ``updp.probes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from updp.core.registry import Registry
+
+if TYPE_CHECKING:
+    from updp.evaluation.probes.base import Probe
+
+#: Every probe, in the order in which they run: the first fill the cache for those after them.
+PROBES: Registry[type[Probe]] = Registry(
+    "probe",
+    "updp.probes",
+    {
+        "verification": "updp.evaluation.probes.attacks.verification:Verification",
+        "retrieval": "updp.evaluation.probes.attacks.retrieval:Retrieval",
+        "identification": "updp.evaluation.probes.attacks.identification:Identification",
+        "attributes": "updp.evaluation.probes.attacks.attributes:Attributes",
+        "reconstruction": "updp.evaluation.probes.attacks.reconstruction:Reconstruction",
+        "membership": "updp.evaluation.probes.attacks.membership:Membership",
+        "text": "updp.evaluation.probes.attacks.text:Text",
+        "diagnosis": "updp.evaluation.probes.utility.diagnosis:Diagnosis",
+        "report generation": "updp.evaluation.probes.utility.report_generation:ReportGeneration",
+        "images": "updp.evaluation.probes.utility.fidelity:Images",
+        "image-text": "updp.evaluation.probes.utility.fidelity:ImageText",
+    },
+)
+
+
+def probes(names: Sequence[str] | None = None, *, quick: bool = False) -> list[Probe]:
+    """The probes of these names, or all of them, always in the same order; ``quick`` leaves out those that say so."""
+    for name in names or ():
+        PROBES.module_of(name)  # an unknown name is refused with those there are
+    if names is not None:
+        return [PROBES[name]() for name in PROBES if name in names]
+    return [probe() for _, probe in PROBES.members() if probe.quick or not quick]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.evaluation.probes.attacks.base import Budget
+from updp.evaluation.probes.base import Budget
 
 SIZE = 64
 #: Small enough for a test, with every attacker in it but the net, which the simple pack has no maps for.
@@ -159,9 +159,17 @@ def figures(measurements) -> dict[str, tuple]:
     return {m.name: (m.value, m.low, m.high, m.n) for m in measurements if m.measured}
 
 
-def by_name(measurements) -> dict:
+class Found(dict):
+    """Measurements by name; what is named by its metric alone is found too, where there is one of it."""
+
+    def __missing__(self, metric):
+        (only,) = [m for m in self.values() if m.metric == metric]
+        return only
+
+
+def by_name(measurements) -> Found:
     assert len({m.name for m in measurements}) == len(measurements), "two measurements of one name"
-    return {m.name: m for m in measurements}
+    return Found({m.name: m for m in measurements})
 
 
 class Counting:

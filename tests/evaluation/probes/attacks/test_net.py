@@ -11,10 +11,10 @@ from tests.methods.tiny import tiny_pack
 from updp.core.cache import MemoryCache
 from updp.evaluation.probes.attacks import siamese
 from updp.evaluation.probes.attacks.adversary import adversary
-from updp.evaluation.probes.attacks.base import by_patient
 from updp.evaluation.probes.attacks.features import Look, as_tensor
 from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
 from updp.evaluation.probes.attacks.verification import Verification
+from updp.evaluation.probes.base import by_patient
 from updp.models.pack import load_pack
 
 pytestmark = pytest.mark.numeric
@@ -78,6 +78,6 @@ def test_training_leaves_the_pack_as_it_was_and_repeats_itself(small, pack):
     first = figures(Verification().run(small, pack, budget, np.random.default_rng(3), Counting()))
     again = figures(Verification().run(small, pack, budget, np.random.default_rng(3), Counting()))
     assert first == again
-    assert first["verification AUC A2 own film"][0] > 0.99
+    assert first["verification AUC, own film (A2)"][0] > 0.99
     assert all(torch.equal(before[name], value) for name, value in pack.identity.state_dict().items())
     assert not any(p.requires_grad for p in pack.identity.parameters())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.evaluation.probes.attacks.hospital import exhibit
-from updp.evaluation.probes.attacks.base import all_pairs, balanced_pairs, by_patient, own_pairs, roc_points, within
+from updp.evaluation.probes.base import all_pairs, balanced_pairs, by_patient, own_pairs, roc_points, within
 
 PATIENTS = np.array(["b", "a", "a", "c", "b", "a", "d"])
 ROWS = np.arange(7)

@@ -7,11 +7,16 @@ import pytest
 
 from tests.evaluation.probes.attacks.hospital import SMALL, by_name
 from tests.methods.tiny import tiny_vlm
+from updp.core.measurement import find
 from updp.evaluation.probes.attacks.text import Text
 
 
 def run(attack, exhibit, pack):
     return by_name(attack.run(exhibit, pack, SMALL, np.random.default_rng(1)))
+
+
+def at(found, metric, protocol):
+    return find(found.values(), metric, protocol=protocol)
 
 
 def test_identifiers_left_in_reports_are_counted_by_kind(untouched, pack):
@@ -30,14 +35,14 @@ def test_finding_nothing_still_has_an_upper_bound(untouched, pack):
 
 def test_cleaned_reports_point_to_the_real_ones_and_says_so(untouched, pack):
     out = run(Text(), untouched, pack)
-    assert out["report→patient rank-1 own report"].value == 1
-    assert out["report→patient rank-1 another report"].value > 0.9
-    assert "keeps what the real one says" in out["report→patient rank-1 own report"].detail["meaning"]
+    assert at(out, "report→patient rank-1", "own report").value == 1
+    assert at(out, "report→patient rank-1", "another report").value > 0.9
+    assert "keeps what the real one says" in at(out, "report→patient rank-1", "own report").detail["meaning"]
 
 
 def test_reports_that_say_nothing_of_the_patient_are_at_chance(untouched, pack):
     out = run(Text(), untouched.but(released_texts=["Clear lungs."] * len(untouched)), pack)
-    m = out["report→patient rank-1 own report"]
+    m = at(out, "report→patient rank-1", "own report")
     assert m.low <= m.chance
 
 
@@ -51,16 +56,16 @@ def test_a_release_without_reports_has_nothing_to_measure(untouched, pack):
 def test_one_report_a_patient_leaves_no_other_to_link(untouched, pack):
     single = untouched.take(np.arange(0, len(untouched), 3))
     out = run(Text(), single, pack)
-    assert out["report→patient rank-1 own report"].measured
-    assert "two different reports" in out["report→patient rank-1 another report"].reason
+    assert at(out, "report→patient rank-1", "own report").measured
+    assert "two different reports" in at(out, "report→patient rank-1", "another report").reason
 
 
 def test_prompts_made_from_a_report_are_linked_and_empty_ones_are_not(untouched, pack):
     pack.vlm = tiny_vlm()
     out = run(Text(untouched.real_texts), untouched, pack)
-    assert out["prompt→patient rank-1 by real reports"].value == 1
-    assert out["prompt→patient rank-1 by real films"].measured
+    assert at(out, "prompt→patient rank-1", "by real reports").value == 1
+    assert at(out, "prompt→patient rank-1", "by real films").measured
     empty = run(Text([""] * len(untouched)), untouched, pack)
-    assert "no prompts" in empty["prompt→patient rank-1 by real films"].reason
+    assert "no prompts" in at(empty, "prompt→patient rank-1", "by real films").reason
     with pytest.raises(ValueError, match="prompts for"):
         run(Text(["one"]), untouched, pack)

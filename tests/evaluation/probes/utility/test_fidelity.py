@@ -7,15 +7,15 @@ import pytest
 
 from tests.evaluation.probes.utility import small
 from updp.core.cache import MemoryCache
-from updp.evaluation.probes.attacks.base import Budget
-from updp.evaluation.probes.utility import UTILITIES, utilities
+from updp.evaluation.probes import PROBES, probes
+from updp.evaluation.probes.base import Budget
 from updp.evaluation.probes.utility.encoding import encode
 from updp.evaluation.probes.utility.fidelity import Images, ImageText
 
 pytestmark = pytest.mark.numeric
 
 QUICK = Budget.quick().but(draws=100, threads=1)
-SCORE = "image–text score [small vlm]"
+SCORE = "image–text score, small vlm"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def cache():
 def run(experiment, exhibit, pack, cache=None, seed=0):
     found = experiment.run(exhibit, pack, QUICK, np.random.default_rng(seed), cache)
     assert len({m.name for m in found}) == len(found)
-    assert all(m.detail["question"] == "utility" for m in found)
+    assert all(m.question == "utility" for m in found)
     return {m.name: m for m in found}
 
 
@@ -39,8 +39,8 @@ def test_unchanged_films_are_equal_and_as_far_as_nothing(pack, cache):
     found = run(Images(), small.exhibit(), pack, cache)
     assert found["SSIM"].value == pytest.approx(1)
     assert found["FD-classifier"].value == pytest.approx(0, abs=1e-6)
-    assert found["precision [classifier, k=5]"].value == 1
-    assert found["coverage [classifier, k=5]"].value == 1
+    assert found["precision, classifier, k=5"].value == 1
+    assert found["coverage, classifier, k=5"].value == 1
     assert not found["MS-SSIM"].measured  # films of 64 pixels have no five scales
     assert found["LPIPS-alex"].reason == "its weights were not given"
 
@@ -50,7 +50,7 @@ def test_noise_is_no_chest_film(pack, cache):
     found = run(Images(), shown.but(released=small.noise(shown)), pack, cache)
     assert found["SSIM"].value < 0.2
     assert found["FD-classifier"].low > found["FD-classifier"].detail["halves_of_real"]
-    assert found["precision [classifier, k=5]"].value < 0.1
+    assert found["precision, classifier, k=5"].value < 0.1
 
 
 def test_lpips_without_its_file_is_missing_and_the_rest_is_there(pack, cache, tmp_path):
@@ -81,7 +81,7 @@ def test_a_second_look_finds_the_films_kept(pack):
 def test_films_and_reports_of_an_unchanged_release_agree_as_the_real_ones_do(pack, cache):
     found = run(ImageText(), small.exhibit(), pack, cache)
     assert found[f"{SCORE}: real"].value == found[f"{SCORE}: released"].value
-    assert found[f"{SCORE}: released minus real"].value == 0
+    assert found[f"change of {SCORE}: released minus real"].value == 0
 
 
 def test_without_reports_there_is_no_image_text_score(pack):
@@ -91,8 +91,7 @@ def test_without_reports_there_is_no_image_text_score(pack):
 
 
 def test_experiments_come_in_one_order_and_by_name():
-    assert [u.name for u in utilities()] == list(UTILITIES)
-    assert [u.name for u in utilities(["images", "diagnosis"])] == ["diagnosis", "images"]
-    assert {u.question for u in utilities()} == {"utility"}
-    with pytest.raises(ValueError, match="no utility experiment beauty"):
-        utilities(["beauty"])
+    assert [p.name for p in probes()] == list(PROBES)
+    assert [p.name for p in probes(["images", "diagnosis"])] == ["diagnosis", "images"]
+    with pytest.raises(ValueError, match="no probe 'imags'; did you mean 'images'"):
+        probes(["imags"])

@@ -305,7 +305,7 @@ def test_precision_recall_density_coverage_equal_the_reference_package():
     g = np.random.default_rng(11)
     a, b = g.normal(size=(200, 8)), g.normal(0.4, 0.8, size=(150, 8))
     found = precision_recall_density_coverage(a, b, np.arange(200), np.arange(150), features="classifier", seed=0)
-    assert [m.name.split(" ")[0] for m in found] == ["precision", "recall", "density", "coverage"]
+    assert [m.metric for m in found] == ["precision", "recall", "density", "coverage"]
     # prdc 0.2 on the same numbers
     assert [m.value for m in found] == pytest.approx([0.9666666666666667, 0.655, 1.1333333333333335, 0.82])
     assert all(m.low <= m.value <= m.high and m.detail["k"] == 5 for m in found)
@@ -392,7 +392,7 @@ def test_image_text_score_is_a_hundred_cosines_above_chance_when_they_belong_tog
     images = g.normal(size=(60, 12))
     texts = 2 * (images + 0.5 * g.normal(size=images.shape))
     m = image_text_score(images, texts, np.arange(60), encoder="cxr256", seed=0)
-    assert m.name == "image–text score [cxr256]"
+    assert m.name == "image–text score, cxr256"
     assert m.low > 80 > 20 > m.chance
     assert m.detail["lowest"] <= m.value <= m.detail["highest"]
     stranger = image_text_score(images, g.normal(size=images.shape), np.arange(60), encoder="cxr256", seed=0)

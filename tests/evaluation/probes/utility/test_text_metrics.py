@@ -259,17 +259,17 @@ def test_every_measure_comes_in_both_conventions_with_an_interval(monkeypatch):
     names = {m.name: m for m in found}
     assert len(names) == 16
     assert all(m.measured and m.low <= m.value <= m.high and m.n == 40 for m in found)
-    assert names["BLEU-4 (raw)"].value == pytest.approx(COCO_BLEU[3])
-    assert names["METEOR (R2Gen-normalised)"].value == pytest.approx(COCO_METEOR)
-    assert names["ROUGE-L COCO (raw)"].detail["empty_hypotheses"] == 8
+    assert names["BLEU-4, raw"].value == pytest.approx(COCO_BLEU[3])
+    assert names["METEOR, R2Gen-normalised"].value == pytest.approx(COCO_METEOR)
+    assert names["ROUGE-L COCO, raw"].detail["empty_hypotheses"] == 8
 
 
 def test_without_training_reports_or_java_the_figures_are_missing_with_a_reason():
     references, hypotheses, patients = many()
     found = {m.name: m for m in text_measures(references, hypotheses, patients, seed=1, java=False)}
-    assert found["METEOR (raw)"].reason == "left out (java=False)"
-    assert "training reports" in found["BLEU-4 (R2Gen-normalised)"].reason
-    assert found["BLEU-4 (raw)"].measured
+    assert found["METEOR, raw"].reason == "left out (java=False)"
+    assert "training reports" in found["BLEU-4, R2Gen-normalised"].reason
+    assert found["BLEU-4, raw"].measured
 
 
 def test_no_reports_and_few_patients_are_outcomes():

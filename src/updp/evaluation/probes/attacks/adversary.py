@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS
-from updp.evaluation.probes.attacks.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.probes.attacks.features import Floats, Look, Side, pixels, unit
+from updp.evaluation.probes.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.statistics import auc
 
 View = Literal["A0", "A1", "A2", "A3"]
-Protocol = Literal["other", "own"]  # another film of the patient, or the very film the released one was made from
+Protocol = Literal[
+    "another film", "own film"
+]  # another film of the patient, or the very film the released one was made from
 Vectors = tuple[Floats, Floats]  # of every row as a released probe, and as a candidate
 
 _RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -73,7 +75,7 @@ def frozen(look: Look, pair: tuple[Side, Side] = ("released", "real")) -> Linker
     return Linker(look.embedded(pair[0]), look.embedded(pair[1]), ("frozen",))
 
 
-def adversary(look: Look, view: View, protocol: Protocol = "other", share: float = 1.0) -> Linker:
+def adversary(look: Look, view: View, protocol: Protocol = "another film", share: float = 1.0) -> Linker:
     """The trained adversary of a view, from the cache if it was trained before.
 
     ``share`` of the training patients, without the Siamese net, for the attacker-size curve.
@@ -125,7 +127,7 @@ def by_findings(look: Look, protocol: Protocol) -> Linker:
     rng, most = np.random.default_rng(0), look.budget.per_patient
     pairs = (
         own_pairs(exhibit.patients, rows, rng, most)
-        if protocol == "own"
+        if protocol == "own film"
         else balanced_pairs(exhibit.patients, rows, rng, most, ordered=True)
     )
     if not pairs.same.any() or pairs.same.all():
@@ -158,7 +160,7 @@ def real_metric(look: Look) -> Linker:
 def _train(look: Look, view: View, protocol: Protocol, share: float) -> Linker:
     exhibit = look.exhibit
     people = by_patient(exhibit.patients, exhibit.rows("train"))
-    if view == "A1" or protocol == "other":
+    if view == "A1" or protocol == "another film":
         several = sum(len(films) > 1 for films in people)
         if several < FEWEST_PATIENTS:
             raise Untrainable(too_few(several, "training patients with two films"))
@@ -175,7 +177,7 @@ def _train(look: Look, view: View, protocol: Protocol, share: float) -> Linker:
     ordered = view != "A1"
     pairs = (
         own_pairs(exhibit.patients, held_rows, rng, 10)
-        if protocol == "own"
+        if protocol == "own film"
         else balanced_pairs(exhibit.patients, held_rows, rng, 10, ordered)
     )
     if not pairs.same.any() or pairs.same.all():
@@ -247,7 +249,7 @@ def ways_of(
     candidate: Side = "released" if view == "A1" else "real"
     if wanted("frozen"):
         ways["frozen"] = (look.embedded("released"), look.embedded(candidate))
-    if protocol == "own" and wanted("pixels"):
+    if protocol == "own film" and wanted("pixels"):
         ways["pixels"] = (pixels(look.films("released")), pixels(look.films(candidate)))
     if wanted("linear"):
         ways["linear"] = _learned(look, "linear", candidate == "real", people, pairs, settings)
@@ -256,7 +258,7 @@ def ways_of(
         ways["map"] = _learned(look, "map", view == "A3", people, pairs, settings)
     if net and wanted("net"):
         ways["net"] = _siamese(look, candidate, people, pairs)
-    if view == "A3" and protocol == "other" and wanted("oracle"):
+    if view == "A3" and protocol == "another film" and wanted("oracle"):
         # The candidate goes through the de-identifier too, and both are compared as released films.
         ways["oracle"] = _learned(look, "oracle", False, people, pairs, settings)
     return ways

@@ -6,25 +6,19 @@ films of the training patients, whose age and sex the adversary knows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache, Layered, Shelved, key_of
-from updp.core.global_state import limited
+from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import identification
-from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, too_few, within
 from updp.evaluation.probes.attacks.features import Look, Side
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, too_few
 from updp.evaluation.statistics import auc
 
-if TYPE_CHECKING:
-    from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.models.pack import Pack
-
-QUESTION = "attributes"
 #: Where age bins begin; a bin is named by its number.
 AGES = (0, 20, 40, 60, 80)
 _PENALTIES = (0.001, 0.01, 0.1)
@@ -43,35 +37,28 @@ def sex_codes(sexes: NDArray[np.str_]) -> NDArray[np.int64]:
     return np.where(sexes == "M", 1, np.where(sexes == "F", 0, -1))
 
 
-class Attributes(Shelved):
+class Attributes(Probe):
     name = "attributes"
-    question = QUESTION
+    question = "attributes"
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        originals = within(exhibit, budget.films)
-        exhibit = originals.paired
-        seed = int(rng.integers(2**31))
-        out: list[Measurement] = []
-        with limited(budget.threads):
-            look = Look(originals, pack, budget, Layered(self.shelf, cache))
-            for attribute, truth in (("sex", sex_codes(exhibit.sexes)), ("age", age_bins(exhibit.ages))):
-                out += self._infer(look, attribute, truth, seed)
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        exhibit, out = inquiry.exhibit, []
+        for attribute, truth in (("sex", sex_codes(exhibit.sexes)), ("age", age_bins(exhibit.ages))):
+            out += self._infer(inquiry.look, attribute, truth, inquiry.seed)
         return out
 
     def _infer(self, look: Look, attribute: str, truth: NDArray[np.int64], seed: int) -> list[Measurement]:
         exhibit = look.exhibit
-        names = {
-            "frozen": f"{attribute} accuracy frozen",
-            "retrained": f"{attribute} accuracy retrained",
-            "reference": f"reference: {attribute} accuracy on real films",
-        }
+        accuracy, reference = f"{attribute} accuracy", f"{attribute} accuracy on real films"
+        trials: tuple[tuple[str, str, Side, Side], ...] = (
+            (accuracy, "frozen", "real", "released"),
+            (accuracy, "retrained", "released", "released"),
+            (reference, "trained on real films", "real", "real"),
+        )
+
+        def nothing(reason: str, **options: Any) -> list[Measurement]:
+            return [m for metric, who, *_ in trials for m in absent([metric], reason, attacker=who, **options)]
+
         known = truth >= 0
         train = exhibit.rows("train")[known[exhibit.rows("train")]]
         asked = exhibit.rows(*SCORED)[known[exhibit.rows(*SCORED)]]
@@ -79,22 +66,14 @@ class Attributes(Shelved):
             have = len(set(exhibit.patients[rows].tolist()))
             if have < FEWEST_PATIENTS:
                 what = f"patients {where} whose {attribute} is known"
-                reason = too_few(have, what)
-                return absent(list(names.values()), reason, question=QUESTION, n=have, needed=FEWEST_PATIENTS)
+                return nothing(too_few(have, what), n=have, needed=FEWEST_PATIENTS)
         if len(np.unique(truth[train])) < 2:
-            reason = f"all training patients have the same {attribute}"
-            return absent(list(names.values()), reason, question=QUESTION)
+            return nothing(f"all training patients have the same {attribute}")
         out: list[Measurement] = []
-        trials: tuple[tuple[str, Side, Side, str], ...] = (
-            ("frozen", "real", "released", "trained on real films"),
-            ("retrained", "released", "released", "retrained on released films"),
-            ("reference", "real", "real", "trained on real films, untouched films"),
-        )
-        for kind, learned, shown, attacker in trials:
+        for metric, attacker, learned, shown in trials:
             classes, chances_of = predict(look, learned, shown, train, asked, truth)
             guess = classes[chances_of.argmax(1)]
             detail: dict[str, Any] = {
-                "question": QUESTION,
                 "classes": len(classes),
                 "films_learned": len(train),
                 "films_asked": len(asked),
@@ -104,7 +83,7 @@ class Attributes(Shelved):
                 detail["bins_begin"] = list(AGES)
             out.append(
                 identification(
-                    names[kind],
+                    metric,
                     truth[asked],
                     guess,
                     exhibit.patients[asked],
@@ -115,10 +94,9 @@ class Attributes(Shelved):
                 )
             )
             if attribute == "sex" and len(np.unique(truth[asked])) == 2:
-                name = "reference: AUC of sex on real films" if kind == "reference" else f"AUC of sex {kind}"
                 out.append(
                     measure(
-                        name,
+                        "sex AUC on real films" if metric == reference else "sex AUC",
                         auc,
                         exhibit.patients[asked],
                         truth[asked] == 1,
@@ -128,7 +106,6 @@ class Attributes(Shelved):
                         seed=seed,
                         attacker=attacker,
                         draws=look.budget.draws,
-                        detail={"question": QUESTION},
                     )
                 )
         return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,10 @@ from numpy.typing import NDArray
 from updp.core.measurement import Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import fold, verification
-from updp.evaluation.probes.attacks.base import (
-    CONTENDERS,
-    Pairs,
-    named,
-    roc_points,
-)
+from updp.evaluation.probes.base import CONTENDERS, Pairs, roc_points, with_detail
 from updp.evaluation.statistics import auc
 
-if TYPE_CHECKING:
-    pass
-
-QUESTION = "linkage"
+STRONGEST = "strongest linkage"
 #: Draws behind the widened interval, whose tails are a few in a thousand.
 _TAIL_DRAWS = 4000
 
@@ -31,8 +23,8 @@ _TAIL_DRAWS = 4000
 class Contest:
     """One adversary on one kind of pairs."""
 
-    name: str  # ends the name of its measurements
     attacker: str
+    protocol: str
     pairs: Pairs
     scores: NDArray[np.float64]
     about: dict[str, Any]
@@ -53,17 +45,17 @@ def simultaneous(contest: Contest, patients: NDArray[np.str_], seed: int) -> Mea
         better="closer to chance",
         seed=seed,
         attacker=contest.attacker,
+        protocol=contest.protocol,
         draws=_TAIL_DRAWS,
         level=level,
     )
-    return fold(area)
+    return fold(area, STRONGEST)
 
 
 def strongest(contests: list[tuple[str, Measurement]], left_out: dict[str, str]) -> Measurement:
     """The largest of the contenders' figures; its interval holds for whichever of them is largest (Bonferroni)."""
     measured = [(name, m) for name, m in contests if m.measured]
     detail: dict[str, Any] = {
-        "question": QUESTION,
         "correction": f"Bonferroni over {len(CONTENDERS)} contenders: each interval at level "
         f"{1 - 0.05 / len(CONTENDERS):.4f}, the largest of the lower and of the upper bounds",
         "not_in_the_running": left_out,
@@ -73,20 +65,20 @@ def strongest(contests: list[tuple[str, Measurement]], left_out: dict[str, str])
         needs = [int(m.detail["patients_needed"]) for _, m in contests if "patients_needed" in m.detail]
         detail |= {"patients_needed": max(needs)} if needs else {}
         return Measurement.missing(
-            "strongest linkage", "; ".join(reasons) or "no adversary", chance=0.5, better="lower", detail=detail
+            STRONGEST, "; ".join(reasons) or "no adversary", chance=0.5, better="lower", detail=detail
         )
     winner, top = max(measured, key=lambda item: item[1].value)
     detail["strongest"] = winner
     detail["contenders"] = {name: [round(v, 4) for v in (m.value, m.low, m.high)] for name, m in measured}
     low, high = max(m.low for _, m in measured), max(m.high for _, m in measured)
     about = {**top.detail, **detail}
-    return replace(top, name="strongest linkage", low=low, high=high, better="lower", chance=0.5, detail=about)
+    return replace(top, low=low, high=high, better="lower", chance=0.5, detail=about)
 
 
 def scored(
     contest: Contest, patients: NDArray[np.str_], draws: int, seed: int, curve: bool = True
 ) -> list[Measurement]:
-    """The figures of one adversary on one kind of pairs, under their full names."""
+    """The figures of one adversary on one kind of pairs."""
     pairs = contest.pairs
     found = verification(
         pairs.same,
@@ -97,11 +89,7 @@ def scored(
         attacker=contest.attacker,
         draws=draws,
         detail=contest.about,
+        protocol=contest.protocol,
     )
-    out = []
-    for m in found:
-        extra: dict[str, Any] = {}
-        if curve and m.name == "verification AUC" and m.measured:
-            extra["roc"] = roc_points(pairs.same, contest.scores)
-        out.append(named(m, f"{m.name} {contest.name}", **extra))
-    return out
+    drawn = {"roc": roc_points(pairs.same, contest.scores)} if curve else {}
+    return [with_detail(m, **drawn) if m.metric == "verification AUC" and m.measured else m for m in found]

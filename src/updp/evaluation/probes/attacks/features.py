@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache, key_of
-from updp.evaluation.probes.attacks.base import Budget
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.evaluation.probes.base import Budget
     from updp.models.pack import Pack
 
 Side = Literal["real", "released"]

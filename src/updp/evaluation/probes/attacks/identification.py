@@ -7,24 +7,18 @@ levels: uniform, and always naming the patient with most films, which for the pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache, Layered, Shelved
-from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.linkage import identification
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary, frozen, real_metric
-from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, by_patient, too_few, within
 from updp.evaluation.probes.attacks.features import Look
+from updp.evaluation.probes.base import Inquiry, Probe, absent, by_patient, too_few
 
-if TYPE_CHECKING:
-    from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.models.pack import Pack
-
-QUESTION = "identification"
+ACCURACY = "identification accuracy"
 #: Films a patient needs: two to be known by, one to be found by.
 ENOUGH = 3
 
@@ -59,78 +53,72 @@ def name_patients(linker: Linker, asked: NDArray[np.intp], known: list[NDArray[n
     return best
 
 
-class Identification(Shelved):
-    name = "identification"
-    question = QUESTION
+#: Metric, attacker, protocol: as the UPDP paper prints it, retrained, adapted, and on untouched films for reference.
+TRIALS: tuple[tuple[str, str, str], ...] = (
+    (ACCURACY, "trained on real films", "as printed"),
+    (ACCURACY, "A1", "released-released"),
+    (ACCURACY, "A2", "another film"),
+    (ACCURACY, "A2", "own film"),
+    (f"{ACCURACY} on real films", "trained on real films", "untouched films"),
+)
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        originals = within(exhibit, budget.films)
-        exhibit = originals.paired
-        seed = int(rng.integers(2**31))
-        people = cast(exhibit.patients, exhibit.rows(*SCORED), budget.patients, np.random.default_rng(seed))
-        trials: list[tuple[str, str, str]] = [
-            ("identification accuracy real→released as printed", "trained on real films", "printed"),
-            ("identification accuracy retrained on released", "A1 released-released", "A1"),
-            ("identification accuracy adapted real→released", "A2 released-real", "A2"),
-            ("identification accuracy own film", "A2 released-real, own film", "own"),
-            ("reference: identification accuracy real→real", "trained on real films, untouched films", "real"),
-        ]
+
+class Identification(Probe):
+    name = "identification"
+    question = "identification"
+
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        exhibit, budget = inquiry.exhibit, inquiry.budget
+        people = cast(exhibit.patients, inquiry.scored, budget.patients, inquiry.rng)
         if len(people) < FEWEST_PATIENTS:
             reason = too_few(len(people), f"patients with {ENOUGH} films outside the train split")
-            names = [name for name, _, _ in trials]
-            return absent(names, reason, question=QUESTION, n=len(people), needed=FEWEST_PATIENTS)
+            n, need = len(people), FEWEST_PATIENTS
+            return [
+                m
+                for metric, attacker, protocol in TRIALS
+                for m in absent([metric], reason, attacker=attacker, protocol=protocol, n=n, needed=need)
+            ]
         known = [films for films, _ in people]
         asked = np.concatenate([films for _, films in people])
         truth = np.repeat(np.arange(len(people)), [len(films) for _, films in people])
         out: list[Measurement] = []
-        with limited(budget.threads):
-            look = Look(originals, pack, budget, Layered(self.shelf, cache))
-            for name, attacker, kind in trials:
-                try:
-                    linker = _linker(look, kind)
-                except Untrainable as reason:
-                    out += absent([name], str(reason), question=QUESTION, attacker=attacker)
-                    continue
-                # Own film: the adversary holds the very films these were made from.
-                shown = [np.concatenate(both) for both in people] if kind == "own" else known
-                about: dict[str, Any] = {
-                    "question": QUESTION,
-                    "patients": len(people),
-                    "films_known": int(sum(map(len, shown))),
-                    "films_asked": len(asked),
-                    **linker.about(),
-                }
-                out.append(
-                    identification(
-                        name,
-                        truth,
-                        name_patients(linker, asked, shown),
-                        exhibit.patients[asked],
-                        seed=seed,
-                        classes=len(people),
-                        attacker=attacker,
-                        draws=budget.draws,
-                        detail=about,
-                    )
+        for metric, attacker, protocol in TRIALS:
+            who: dict[str, Any] = {"attacker": attacker, "protocol": protocol}
+            try:
+                linker = _linker(inquiry.look, attacker, protocol)
+            except Untrainable as reason:
+                out += absent([metric], str(reason), **who)
+                continue
+            # Own film: the adversary holds the very films these were made from.
+            shown = [np.concatenate(both) for both in people] if protocol == "own film" else known
+            about: dict[str, Any] = {
+                "patients": len(people),
+                "films_known": int(sum(map(len, shown))),
+                "films_asked": len(asked),
+                **linker.about(),
+            }
+            out.append(
+                identification(
+                    metric,
+                    truth,
+                    name_patients(linker, asked, shown),
+                    exhibit.patients[asked],
+                    seed=inquiry.seed,
+                    classes=len(people),
+                    draws=budget.draws,
+                    detail=about,
+                    **who,
                 )
+            )
         return out
 
 
-def _linker(look: Look, kind: str) -> Linker:
-    if kind in ("printed", "real"):
+def _linker(look: Look, attacker: str, protocol: str) -> Linker:
+    if protocol in ("as printed", "untouched films"):
+        real = protocol == "untouched films"
         try:
             linker = real_metric(look)
         except Untrainable:  # the pack's network was trained elsewhere; it is what a stranger has
-            linker = frozen(look, ("real", "real"))
-            return linker if kind == "real" else frozen(look)
-        return Linker(linker.right, linker.right, linker.ways, {}, linker.patients) if kind == "real" else linker
-    if kind == "own":
-        return adversary(look, "A2", "own")
-    return adversary(look, "A1" if kind == "A1" else "A2")
+            return frozen(look, ("real", "real")) if real else frozen(look)
+        return Linker(linker.right, linker.right, linker.ways, {}, linker.patients) if real else linker
+    return adversary(look, attacker, "own film" if protocol == "own film" else "another film")  # type: ignore[arg-type]

@@ -14,29 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache, Layered, MemoryCache, Shelved, key_of
-from updp.core.global_state import limited
+from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
+from updp.core.questions import Exemption
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import fold, seldom
-from updp.evaluation.probes.attacks.base import (
-    SCORED,
-    Budget,
-    absent,
-    by_patient,
-    named,
-    roc_points,
-    too_few,
-    within,
-)
 from updp.evaluation.probes.attacks.features import Look, as_tensor, finite, weights_digest
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, by_patient, roc_points, too_few
 from updp.evaluation.statistics import auc, mean, tpr_at_fpr
 
 if TYPE_CHECKING:
-    from updp.evaluation.cohort.exhibit import Exhibit
     from updp.models.pack import Pack
 
-QUESTION = "membership"
 #: Two films whose identity vectors agree so far are the same film, decoded twice.
 SAME_FILM = 0.995
 _NOISE_SEED = 20260101
@@ -60,134 +49,91 @@ def nearest(vectors: NDArray[np.float32], codes: NDArray[np.float32]) -> NDArray
     return out
 
 
-class Membership(Shelved):
+METRICS = ("membership AUC", "strongest membership")
+
+
+class Membership(Probe):
     """``members`` says which rows trained the generator; without it, rows are members if the pack's list of training
     films holds them, and nothing is measured if it holds none."""
 
     name = "membership"
-    question = QUESTION
+    question = "membership"
 
-    def __init__(self, members: NDArray[np.bool_] | None = None, shelf: MemoryCache | None = None) -> None:
-        super().__init__(shelf)
+    def __init__(self, members: NDArray[np.bool_] | None = None) -> None:
         self.members = members
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        members = self.members
-        if members is not None and members.shape != (len(exhibit),):
-            raise ValueError(f"members has {members.shape} rows for {len(exhibit)} films")
-        if members is None:
-            exhibit = within(exhibit, budget.films)
-        seed = int(rng.integers(2**31))
-        with limited(budget.threads):
-            look = Look(exhibit, pack, budget, Layered(self.shelf, cache))
-            codes = training_codes(pack)
-            return [*self._infer(look, codes, members, seed), *self._copies(look, codes, seed)]
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        members, method = self.members, inquiry.method
+        if members is not None and members.shape != (len(inquiry.whole),):
+            raise ValueError(f"members has {members.shape} rows for {len(inquiry.whole)} films")
+        if method is not None and not method.learned_from_images:
+            exempt = Exemption.LEARNED_NOTHING
+            return absent(METRICS, exempt.words, chance=0.5, exemption=exempt)
+        look = inquiry.look if members is None else inquiry.look_at(inquiry.whole)
+        codes = training_codes(inquiry.pack)
+        copies = self._copies(look, codes, inquiry.seed)
+        if method is not None and "generator" not in method.roles:
+            reason = f"no attack here asks the networks of {method.name} about the films they learned from"
+            return [*absent(METRICS, reason, chance=0.5), *copies]
+        return [*self._infer(look, codes, members, inquiry.seed), *copies]
 
     def _infer(
         self, look: Look, codes: NDArray[np.float32] | None, members: NDArray[np.bool_] | None, seed: int
     ) -> list[Measurement]:
-        names = ["membership AUC loss threshold", "membership AUC likelihood ratio", "strongest membership"]
         # What the generator says of real films, released or not: the answer serves every release of them.
         exhibit, budget = look.originals, look.budget
         if "generator" not in look.pack.info.get("roles", {}):
-            return absent(names, "the pack has no generator", question=QUESTION, chance=0.5)
+            return absent(METRICS, "the pack has no generator", chance=0.5)
         how = "given"
         if members is None:
             if codes is None:
                 reason = "the pack does not say which films its generator learned from"
-                return absent(names, reason, question=QUESTION, chance=0.5)
+                return absent(METRICS, reason, chance=0.5)
             members = nearest(look.embedded_originals(), codes) >= SAME_FILM
             how = "real films found in the pack's list of training films"
+            if not members.any():
+                exempt = Exemption.NO_TRAINING_PATIENTS
+                return absent(METRICS, exempt.words, chance=0.5, exemption=exempt)
         chosen = _sample(exhibit.patients, members, budget.members, np.random.default_rng(seed))
         for state in (True, False):
             have = len(set(exhibit.patients[chosen[members[chosen] == state]].tolist()))
             if have < FEWEST_PATIENTS:
                 what = "patients known to have trained the generator" if state else "patients known not to have"
-                reason = too_few(have, what)
-                return absent(names, reason, question=QUESTION, n=have, chance=0.5, needed=FEWEST_PATIENTS)
+                return absent(METRICS, too_few(have, what), n=have, chance=0.5, needed=FEWEST_PATIENTS)
         if not hasattr(look.pack.generator, "add_noise"):
-            reason = "this generator does not say how noise is put on its latents"
-            return absent(names, reason, question=QUESTION, chance=0.5)
+            return absent(METRICS, "this generator does not say how noise is put on its latents", chance=0.5)
         losses = self._losses(look, chosen)
         inside, patients = members[chosen], exhibit.patients[chosen]
         scores = {
-            names[0]: -losses.mean(1),
-            names[1]: likelihood_ratio(losses, inside, patients, np.random.default_rng(seed)),
+            "loss threshold": -losses.mean(1),
+            "likelihood ratio": likelihood_ratio(losses, inside, patients, np.random.default_rng(seed)),
         }
         out: list[Measurement] = []
-        about = {
-            "question": QUESTION,
-            "members_are": how,
-            "members": int(inside.sum()),
-            "non_members": int((~inside).sum()),
-        }
-        wide: list[tuple[str, Measurement]] = []
-        for name, score in scores.items():
-            common: dict[str, Any] = {"seed": seed, "attacker": name.removeprefix("membership AUC ")}
-            found = measure(
-                name,
-                auc,
-                patients,
-                inside,
-                score,
-                chance=0.5,
-                better="closer to chance",
-                draws=budget.draws,
-                detail={**about, "roc": roc_points(inside, score)},
-                **common,
-            )
-            out.append(found)
+        about = {"members_are": how, "members": int(inside.sum()), "non_members": int((~inside).sum())}
+        wide: list[Measurement] = []
+        options: dict[str, Any] = {"chance": 0.5, "better": "closer to chance", "seed": seed}
+        for attacker, score in scores.items():
+            detail = {**about, "roc": roc_points(inside, score)}
+            rows = (patients, inside, score)
+            area = {**options, "attacker": attacker}
+            out.append(measure(METRICS[0], auc, *rows, draws=budget.draws, detail=detail, **area))
             if (~inside).sum() >= 100:
 
                 def low(y: Any, s: Any, weights: Any = None) -> Any:
                     return tpr_at_fpr(y, s, 0.01, weights)
 
-                out.append(
-                    measure(
-                        f"TPR at 0.01 FPR of {name}",
-                        low,
-                        patients,
-                        inside,
-                        score,
-                        chance=0.01,
-                        better="lower",
-                        draws=budget.draws,
-                        detail=about,
-                        **common,
-                    )
-                )
-            both = measure(
-                name,
-                auc,
-                patients,
-                inside,
-                score,
-                chance=0.5,
-                better="closer to chance",
-                draws=2000,
-                level=0.975,
-                **common,
-            )
-            wide.append((name, fold(both)))
-        measured = [(name, m) for name, m in wide if m.measured]
+                rate = {**area, "chance": 0.01, "better": "lower"}
+                name = "membership TPR at 0.01 FPR"
+                out.append(measure(name, low, *rows, draws=budget.draws, detail=about, **rate))
+            wide.append(fold(measure(METRICS[0], auc, *rows, draws=2000, level=0.975, **area), METRICS[1]))
+        measured = [m for m in wide if m.measured]
         if not measured:
-            return [*out, *absent(names[2:], str(wide[0][1].reason), question=QUESTION, chance=0.5)]
-        winner, top = max(measured, key=lambda item: item[1].value)
+            return [*out, *absent(METRICS[1:], str(wide[0].reason), chance=0.5)]
+        top = max(measured, key=lambda m: m.value)
         correction = "Bonferroni over two attacks: each interval at level 0.975"
-        strongest = replace(
-            top,
-            low=max(m.low for _, m in measured),
-            high=max(m.high for _, m in measured),
-            detail={**top.detail, **about, "strongest": winner, "correction": correction},
-        )
-        return [*out, named(strongest, names[2])]
+        low_end, high_end = max(m.low for m in measured), max(m.high for m in measured)
+        detail = {**top.detail, **about, "correction": correction}
+        return [*out, replace(top, low=low_end, high=high_end, detail=detail)]
 
     def _losses(self, look: Look, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """The generator's error in naming the noise put on each film, films x noise levels."""
@@ -223,21 +169,21 @@ class Membership(Shelved):
         names = ["copies of training films", "exact copies of training films"]
         exhibit = look.exhibit
         if codes is None:
-            return absent(names, "the pack does not say which films its generator learned from", question=QUESTION)
+            return absent(names, "the pack does not say which films its generator learned from")
         rows = exhibit.rows(*SCORED)
         real, released = (nearest(look.embedded(side), codes) for side in ("real", "released"))
         unseen = rows[real[rows] < SAME_FILM]
         have = len(set(exhibit.patients[unseen].tolist()))
         if have < FEWEST_PATIENTS:
             reason = too_few(have, "patients outside the train split whose films the generator has not seen")
-            return absent(names, reason, question=QUESTION, n=have, needed=FEWEST_PATIENTS)
+            return absent(names, reason, n=have, needed=FEWEST_PATIENTS)
         limit = float(np.quantile(real[unseen], 0.95))
         exact = float(look.pack.info.get("thresholds", {}).get("identity_copy", SAME_FILM))
         options: dict[str, Any] = {"better": "lower", "seed": seed, "draws": look.budget.draws}
         everyone = np.arange(len(exhibit))
         # An exact copy is looked for among all released films, those made from training films first of all.
         copied = released[everyone] >= max(exact, limit)
-        detail: dict[str, Any] = {"question": QUESTION, "limit": limit, "training_films": len(codes)}
+        detail: dict[str, Any] = {"limit": limit, "training_films": len(codes)}
         shares = [
             measure(
                 names[0],

@@ -6,34 +6,19 @@ of its own for every place. What it rebuilds of unseen patients is decoded and s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache, Layered, Shelved, key_of
-from updp.core.global_state import limited
+from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.attacks.adversary import Linker
-from updp.evaluation.probes.attacks.base import (
-    SCORED,
-    Budget,
-    absent,
-    balanced_pairs,
-    by_patient,
-    own_pairs,
-    too_few,
-    within,
-)
 from updp.evaluation.probes.attacks.features import Floats, Look, as_tensor, finite, weights_digest
+from updp.evaluation.probes.base import SCORED, Inquiry, PairKind, Probe, absent, by_patient, too_few
 from updp.evaluation.statistics import ratio
 
-if TYPE_CHECKING:
-    from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.models.pack import Pack
-
-QUESTION = "linkage"
 _STRENGTHS = (1e-3, 1e-2, 1e-1)
 #: Cells the filter is fitted on at most.
 _CELLS = 120_000
@@ -163,64 +148,56 @@ def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
     return place[rows], best(asked), true, after.mean(0)
 
 
-class Reconstruction(Shelved):
+class Reconstruction(Probe):
     name = "reconstruction"
-    question = QUESTION
+    question = "linkage"
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
         from updp.evaluation.probes.attacks.contest import Contest, scored
 
-        originals = within(exhibit, budget.films)
-        exhibit = originals.paired
-        seed = int(rng.integers(2**31))
-        names = ("verification AUC A4 reconstruction", "verification AUC A4 own film", "reconstruction explained")
-        people = by_patient(exhibit.patients, exhibit.rows(*SCORED))
+        people, patients, budget = inquiry.people, inquiry.exhibit.patients, inquiry.budget
+        explained = "reconstruction explained"
+
+        def nothing(reason: str, **options: Any) -> list[Measurement]:
+            both = [
+                m
+                for protocol in ("another film", "own film")
+                for m in absent(["verification AUC"], reason, attacker="A4", protocol=protocol, **options)
+            ]
+            return [*both, *absent([explained], reason, attacker="A4", **options)]
+
         if len(people) < FEWEST_PATIENTS:
-            reason = too_few(len(people), "patients outside the train split")
-            return absent(names, reason, question=QUESTION, attacker="A4 reconstruction", needed=FEWEST_PATIENTS)
-        with limited(budget.threads):
-            look = Look(originals, pack, budget, Layered(self.shelf, cache))
-            try:
-                rebuilt = rebuilt_films(look)
-            except Unrebuildable as refused:
-                return absent(names, str(refused), question=QUESTION, attacker="A4 reconstruction")
-            linker, rows = rebuilt.linker, rebuilt.rows
-            patients, draws = exhibit.patients, np.random.default_rng(seed)
-            out: list[Measurement] = []
-            about = {"question": QUESTION, **linker.about()}
-            several = sum(len(films) > 1 for films in by_patient(patients, rows))
-            outer = balanced_pairs(patients, rows, draws, budget.per_patient, ordered=True)
-            own = own_pairs(patients, rows, draws, budget.per_patient)
-            if several < FEWEST_PATIENTS:
+            return nothing(too_few(len(people), "patients outside the train split"), needed=FEWEST_PATIENTS)
+        try:
+            rebuilt = rebuilt_films(inquiry.look)
+        except Unrebuildable as refused:
+            return nothing(str(refused))
+        linker, rows = rebuilt.linker, rebuilt.rows
+        out: list[Measurement] = []
+        several = sum(len(films) > 1 for films in by_patient(patients, rows))
+        kinds: tuple[PairKind, ...] = ("another film", "own film")
+        for protocol in kinds:
+            if protocol == "another film" and several < FEWEST_PATIENTS:
                 reason = too_few(several, "patients with two rebuilt films")
-                out += absent(names[:1], reason, question=QUESTION, attacker="A4 reconstruction", chance=0.5)
-            else:
-                contest = Contest("A4 reconstruction", "A4 reconstruction", outer, linker.scores(outer), about)
-                out += scored(contest, patients, budget.draws, seed)
-            contest = Contest("A4 own film", "A4 reconstruction, own film", own, linker.scores(own), about)
-            out += scored(contest, patients, budget.draws, seed)
-            # How much of what makes a film differ from the mean film comes back; the mean film itself scores 0.
-            error, spread = rebuilt.error, rebuilt.spread
-            out.append(
-                measure(
-                    "reconstruction explained",
-                    ratio,
-                    patients[rows],
-                    spread - error,
-                    spread,
-                    chance=0.0,
-                    better="lower",
-                    seed=seed,
-                    attacker="A4 reconstruction",
-                    draws=budget.draws,
-                    detail={"question": QUESTION, "space": "latents of the autoencoder"},
-                )
+                out += absent(["verification AUC"], reason, attacker="A4", protocol=protocol, chance=0.5)
+                continue
+            pairs = inquiry.pairs(protocol, rows)
+            contest = Contest("A4", protocol, pairs, linker.scores(pairs), linker.about())
+            out += scored(contest, patients, budget.draws, inquiry.seed)
+        # How much of what makes a film differ from the mean film comes back; the mean film itself scores 0.
+        out.append(
+            measure(
+                explained,
+                ratio,
+                patients[rows],
+                rebuilt.spread - rebuilt.error,
+                rebuilt.spread,
+                chance=0.0,
+                better="lower",
+                seed=inquiry.seed,
+                attacker="A4",
+                draws=budget.draws,
+                detail={"space": "latents of the autoencoder"},
             )
-            return out
+        )
+        return out

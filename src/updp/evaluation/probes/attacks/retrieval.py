@@ -5,25 +5,17 @@ The gallery holds films the probes were not made from; retrieval of the very fil
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache, Layered, Shelved
-from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.linkage import retrieval
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary
-from updp.evaluation.probes.attacks.base import SCORED, Budget, absent, by_patient, named, too_few, within
-from updp.evaluation.probes.attacks.features import Look
+from updp.evaluation.probes.base import Inquiry, Probe, absent, by_patient, too_few, with_detail
 from updp.evaluation.statistics import rankings
 
-if TYPE_CHECKING:
-    from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.models.pack import Pack
-
-QUESTION = "linkage"
 _REPEATS = 20
 
 
@@ -64,62 +56,43 @@ def gallery_curve(
     return curve
 
 
-class Retrieval(Shelved):
+class Retrieval(Probe):
     name = "retrieval"
-    question = QUESTION
+    question = "linkage"
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        originals = within(exhibit, budget.films)
-        exhibit = originals.paired
-        seed = int(rng.integers(2**31))
-        draw = np.random.default_rng(seed)
-        patients = exhibit.patients
-        rows = exhibit.rows(*SCORED)
-        people = by_patient(patients, rows)
-        names = ("retrieval rank-1", "retrieval rank-5", "retrieval mAP")
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        budget, seed, draw = inquiry.budget, inquiry.seed, inquiry.rng
+        patients, people = inquiry.exhibit.patients, inquiry.people
+        metrics = ("retrieval rank-1", "retrieval rank-5", "retrieval mAP")
         if len(people) < FEWEST_PATIENTS:
             reason = too_few(len(people), "patients outside the train split")
-            return absent(names, reason, question=QUESTION, n=len(people), needed=FEWEST_PATIENTS)
-        probes, gallery = shelves(patients, rows, draw)
+            return absent(metrics, reason, n=len(people), needed=FEWEST_PATIENTS)
+        probes, gallery = shelves(patients, inquiry.scored, draw)
         several = len(set(patients[probes].tolist()))
         # The own film: one film a patient on either side, so that the only right answer is the film itself.
         single = np.array([int(draw.choice(films)) for films in people], np.intp)
         out: list[Measurement] = []
-        with limited(budget.threads):
-            look = Look(originals, pack, budget, Layered(self.shelf, cache))
-            for view, attacker in (("A0", "A0 frozen"), ("A2", "A2 released-real")):
-                for kind in ("other", "own"):
-                    who = attacker if kind == "other" else f"{attacker}, own film"
-                    ending = attacker if kind == "other" else f"{view} own film"
-                    if kind == "other" and several < FEWEST_PATIENTS:
-                        reason = too_few(several, "patients with two films outside the train split")
-                        out += absent([f"{n} {ending}" for n in names], reason, question=QUESTION, attacker=who)
-                        continue
-                    try:
-                        linker = adversary(look, view, kind)  # type: ignore[arg-type]
-                    except Untrainable as untrainable:
-                        reason = str(untrainable)
-                        out += absent([f"{n} {ending}" for n in names], reason, question=QUESTION, attacker=who)
-                        continue
-                    asked, shown = (probes, gallery) if kind == "other" else (single, single)
-                    similarity = linker.similarity(asked, shown)
-                    found = retrieval(
-                        similarity, patients[asked], patients[shown], seed=seed, attacker=who, draws=budget.draws
-                    )
-                    curve = gallery_curve(linker, patients, asked, shown, budget.galleries, np.random.default_rng(seed))
-                    for m in found:
-                        extra: dict[str, Any] = {"question": QUESTION, **linker.about()}
-                        if m.name == "retrieval rank-1" and m.measured:
-                            extra |= {"gallery curve": curve, "gallery curve of": "patients in the gallery, rank-1"}
-                            extra["cmc"] = _cmc(similarity, patients[asked], patients[shown])
-                        out.append(named(m, f"{m.name} {ending}", **extra))
+        for view, attacker in (("A0", "A0 frozen"), ("A2", "A2")):
+            for protocol in ("another film", "own film"):
+                who: dict[str, Any] = {"attacker": attacker, "protocol": protocol}
+                try:
+                    if protocol == "another film" and several < FEWEST_PATIENTS:
+                        raise Untrainable(too_few(several, "patients with two films outside the train split"))
+                    linker = adversary(inquiry.look, view, protocol)  # type: ignore[arg-type]
+                except Untrainable as reason:
+                    out += absent(metrics, str(reason), **who)
+                    continue
+                asked, shown = (probes, gallery) if protocol == "another film" else (single, single)
+                similarity = linker.similarity(asked, shown)
+                options: dict[str, Any] = {"seed": seed, "draws": budget.draws, **who}
+                found = retrieval(similarity, patients[asked], patients[shown], **options)
+                for m in found:
+                    extra = linker.about()
+                    if m.metric == metrics[0] and m.measured:
+                        curve = gallery_curve(linker, patients, asked, shown, budget.galleries, inquiry.rng)
+                        extra |= {"gallery curve": curve, "gallery curve of": "patients in the gallery, rank-1"}
+                        extra["cmc"] = _cmc(similarity, patients[asked], patients[shown])
+                    out.append(with_detail(m, **extra))
         return out
 
 

@@ -14,48 +14,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache
-from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
+from updp.core.questions import Exemption
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import retrieval, seldom
-from updp.evaluation.probes.attacks.base import Budget, absent, by_patient, named, too_few
+from updp.evaluation.probes.base import Budget, Inquiry, Probe, absent, by_patient, too_few, with_detail
 from updp.evaluation.statistics import mean
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
     from updp.models.pack import Pack
 
-QUESTION = "text"
-_RANKS = ("retrieval rank-1", "retrieval rank-5", "retrieval mAP")
 
-
-class Text:
+class Text(Probe):
     """``prompts``, one a row of the exhibit ("" where there is none), are what a method told its generator."""
 
     name = "text"
-    question = QUESTION
+    question = "text"
 
     def __init__(self, prompts: Sequence[str] | None = None) -> None:
         self.prompts = prompts
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        exhibit, budget, seed = inquiry.whole, inquiry.budget, inquiry.seed
         if self.prompts is not None and len(self.prompts) != len(exhibit):
             raise ValueError(f"{len(self.prompts)} prompts for {len(exhibit)} films")
-        seed = int(rng.integers(2**31))
-        with limited(budget.threads):
-            return [
-                self._residual(exhibit, budget, seed),
-                *self._reports(exhibit, budget, seed),
-                *self._prompts(exhibit, pack, budget, seed),
-            ]
+        return [
+            self._residual(exhibit, budget, seed),
+            *self._reports(exhibit, budget, seed),
+            *self._prompts(exhibit, inquiry.pack, budget, seed),
+        ]
 
     def _residual(self, exhibit: Exhibit, budget: Budget, seed: int) -> Measurement:
         """The share of released reports in which something still looks like an identifier."""
@@ -64,7 +52,8 @@ class Text:
         name = "residual PHI"
         rows = np.flatnonzero(exhibit.told("released"))
         if not len(rows):
-            return absent([name], "the release has no reports", question=QUESTION)[0]
+            none = Exemption.NO_REPORTS
+            return absent([name], none.words, exemption=none)[0]
         kinds: Counter[str] = Counter()
         hit = np.zeros(len(rows))
         for place, row in enumerate(rows):
@@ -73,7 +62,6 @@ class Text:
             hit[place] = bool(found)
         before = [bool(residual_spans(text)) for text in exhibit.real_texts if text.strip()]
         detail: dict[str, Any] = {
-            "question": QUESTION,
             "reports": len(rows),
             "by_category": dict(sorted(kinds.items())),
             "share_in_real_reports": float(np.mean(before)) if before else None,
@@ -95,13 +83,13 @@ class Text:
     def _reports(self, exhibit: Exhibit, budget: Budget, seed: int) -> list[Measurement]:
         """Released reports as probes, one real report of each patient as the gallery: the own one, then another."""
         rows = np.flatnonzero(exhibit.told("real", "released"))
-        own_names = [f"report→patient {n.removeprefix('retrieval ')} own report" for n in _RANKS]
-        other_names = [f"report→patient {n.removeprefix('retrieval ')} another report" for n in _RANKS]
-        attacker = "TF-IDF similarity to real reports"
+        metrics, attacker = _metrics("report→patient"), "TF-IDF similarity to real reports"
+        own: dict[str, Any] = {"attacker": attacker, "protocol": "own report"}
+        other: dict[str, Any] = {"attacker": attacker, "protocol": "another report"}
         people = by_patient(exhibit.patients, rows)
         if len(people) < FEWEST_PATIENTS:
-            reason = "the release has no reports" if not len(rows) else too_few(len(people), "patients with reports")
-            return absent([*own_names, *other_names], reason, question=QUESTION, attacker=attacker, n=len(people))
+            reason = Exemption.NO_REPORTS.words if not len(rows) else too_few(len(people), "patients with reports")
+            return [m for who in (own, other) for m in absent(metrics, reason, n=len(people), **who)]
         rng = np.random.default_rng(seed)
         people = [rng.permutation(films) for films in people]
         gallery = np.array([int(films[0]) for films in people], np.intp)
@@ -121,58 +109,61 @@ class Text:
             [exhibit.real_texts[i] for i in gallery],
             exhibit.patients[gallery],
             exhibit.patients[gallery],
-            own_names,
-            attacker,
-            budget,
-            seed,
             note,
+            of="report→patient",
+            draws=budget.draws,
+            seed=seed,
+            **own,
         )
         several = len(set(exhibit.patients[others].tolist()))
         if several < FEWEST_PATIENTS:
             reason = too_few(several, "patients with two different reports")
-            return [*out, *absent(other_names, reason, question=QUESTION, attacker=attacker, n=several)]
+            return [*out, *absent(metrics, reason, n=several, **other)]
         return out + _matched(
             [exhibit.released_texts[i] for i in others],
             [exhibit.real_texts[i] for i in gallery],
             exhibit.patients[others],
             exhibit.patients[gallery],
-            other_names,
-            attacker,
-            budget,
-            seed,
             "another report of the patient, as held by somebody who saw the patient before",
+            of="report→patient",
+            draws=budget.draws,
+            seed=seed,
+            **other,
         )
 
     def _prompts(self, exhibit: Exhibit, pack: Pack, budget: Budget, seed: int) -> list[Measurement]:
         """Prompts as probes against real reports, and against real films in the space of the pack's vlm."""
-        texts = [f"prompt→patient {n.removeprefix('retrieval ')} by real reports" for n in _RANKS]
-        films = [f"prompt→patient {n.removeprefix('retrieval ')} by real films" for n in _RANKS]
+        metrics = _metrics("prompt→patient")
+        texts: dict[str, Any] = {"attacker": "TF-IDF similarity to real reports", "protocol": "by real reports"}
+        films: dict[str, Any] = {"attacker": "vlm similarity to real films", "protocol": "by real films"}
+
+        def nothing(reason: str, **options: Any) -> list[Measurement]:
+            return [m for who in (texts, films) for m in absent(metrics, reason, **options, **who)]
+
         if self.prompts is None or not any(p.strip() for p in self.prompts):
-            reason = "no prompts were given: a release does not hold them"
-            return absent([*texts, *films], reason, question=QUESTION)
+            return nothing("no prompts were given: a release does not hold them")
         rows = np.array([i for i, p in enumerate(self.prompts) if p.strip()], np.intp)
         rng = np.random.default_rng(seed)
         single = np.array([int(rng.choice(films_)) for films_ in by_patient(exhibit.patients, rows)], np.intp)
         if len(single) < FEWEST_PATIENTS:
-            reason = too_few(len(single), "patients with prompts")
-            return absent([*texts, *films], reason, question=QUESTION, n=len(single), needed=FEWEST_PATIENTS)
+            return nothing(too_few(len(single), "patients with prompts"), n=len(single), needed=FEWEST_PATIENTS)
         prompts = [self.prompts[i] for i in single]
         people = exhibit.patients[single]
         told = np.array([bool(exhibit.real_texts[i].strip()) for i in single])
         out: list[Measurement] = []
+        options: dict[str, Any] = {"seed": seed, "draws": budget.draws, "of": "prompt→patient"}
         if told.sum() >= FEWEST_PATIENTS:
             real = [exhibit.real_texts[i] for i in single[told]]
             asked = [p for p, t in zip(prompts, told, strict=True) if t]
-            out += _matched(
-                asked, real, people[told], people[told], texts, "TF-IDF similarity to real reports", budget, seed, ""
-            )
+            out += _matched(asked, real, people[told], people[told], "", **texts, **options)
         else:
-            out += absent(texts, too_few(int(told.sum()), "patients with prompts and reports"), question=QUESTION)
+            out += absent(metrics, too_few(int(told.sum()), "patients with prompts and reports"), **texts)
         similarity = _by_films(pack, prompts, exhibit.real[single])
-        found = retrieval(
-            similarity, people, people, seed=seed, attacker="vlm similarity to real films", draws=budget.draws
-        )
-        return out + [named(m, name, question=QUESTION) for m, name in zip(found, films, strict=True)]
+        return out + retrieval(similarity, people, people, **films, **options)
+
+
+def _metrics(of: str) -> list[str]:
+    return [f"{of} rank-1", f"{of} rank-5", f"{of} mAP"]
 
 
 def _by_films(pack: Pack, prompts: list[str], films: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -192,11 +183,8 @@ def _matched(
     gallery: list[str],
     probe_patients: NDArray[np.str_],
     gallery_patients: NDArray[np.str_],
-    names: list[str],
-    attacker: str,
-    budget: Budget,
-    seed: int,
     note: str,
+    **options: Any,
 ) -> list[Measurement]:
     """Retrieval by TF-IDF of words and pairs of words, fitted on the gallery, which the adversary holds."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -205,7 +193,8 @@ def _matched(
     try:
         real = vectorizer.fit_transform(gallery)
     except ValueError:  # no word at all
-        return absent(names, "the real reports hold no words", question=QUESTION, attacker=attacker)
+        who = {name: options[name] for name in ("attacker", "protocol")}
+        return absent(_metrics(options["of"]), "the real reports hold no words", **who)
     similarity = np.asarray((vectorizer.transform(probes) @ real.T).todense(), dtype=np.float64)
-    found = retrieval(similarity, probe_patients, gallery_patients, seed=seed, attacker=attacker, draws=budget.draws)
-    return [named(m, name, question=QUESTION, meaning=note) for m, name in zip(found, names, strict=True)]
+    found = retrieval(similarity, probe_patients, gallery_patients, **options)
+    return [with_detail(m, meaning=note) for m in found]

@@ -7,12 +7,10 @@ strongest of all adversaries, on an interval widened for having picked it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from updp.core.cache import Cache, Layered, Shelved
-from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.probes.attacks.adversary import (
     Linker,
@@ -22,190 +20,115 @@ from updp.evaluation.probes.attacks.adversary import (
     frozen,
     released_metric,
 )
-from updp.evaluation.probes.attacks.base import (
-    SCORED,
-    Budget,
-    Pairs,
-    absent,
-    all_pairs,
-    balanced_pairs,
-    by_patient,
-    named,
-    own_pairs,
-    too_few,
-    within,
-)
+from updp.evaluation.probes.attacks.contest import STRONGEST, Contest, scored, simultaneous, strongest
 from updp.evaluation.probes.attacks.features import Look
+from updp.evaluation.probes.base import Inquiry, Pairs, Probe, absent, all_pairs, too_few, with_detail
 from updp.evaluation.statistics import auc
 
-if TYPE_CHECKING:
-    from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.models.pack import Pack
-from updp.evaluation.probes.attacks.contest import QUESTION, Contest, scored, simultaneous, strongest
+#: Attacker, which pairs it is scored on, how it is made, and the name under which it runs for the strongest.
+TRIALS: tuple[tuple[str, str, str, str | None], ...] = (
+    ("A0 frozen", "real-real", "A0 real", None),
+    ("labels alone", "another film", "labels", None),
+    ("labels alone", "own film", "labels", None),
+    ("A0 frozen", "another film", "A0", None),
+    ("A0 frozen", "released-released", "A0 inner", None),
+    ("A0 frozen", "own film", "A0", None),
+    ("A1", "released-released", "A1", "A1"),
+    ("A1 as printed", "another film", "A1 crossed", None),
+    ("A2", "another film", "A2", "A2"),
+    ("A2", "own film", "A2", "A2 own film"),
+    ("A3", "another film", "A3", "A3"),
+    ("A3", "own film", "A3", "A3 own film"),
+)
+FIGURES = ("AUC", "max(AUC, 1−AUC)", "EER", "TPR at 0.01 FPR", "TPR at 0.001 FPR")
 
-_FIGURES = ("AUC", "max(AUC, 1−AUC)", "EER", "TPR at 0.01 FPR", "TPR at 0.001 FPR")
 
-
-class Verification(Shelved):
+class Verification(Probe):
     name = "verification"
-    question = QUESTION
+    question = "linkage"
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        originals = within(exhibit, budget.films)
-        exhibit = originals.paired
-        seed = int(rng.integers(2**31))
-        patients, rows = exhibit.patients, exhibit.rows(*SCORED)
-        people = by_patient(patients, rows)
-        several = sum(len(films) > 1 for films in people)
-        if len(people) < FEWEST_PATIENTS:
-            reason = too_few(len(people), "patients outside the train split")
-            need = FEWEST_PATIENTS
-            names = [f"verification {figure}" for figure in _FIGURES]
-            return [
-                *absent(names, reason, question=QUESTION, n=len(people), needed=need),
-                *absent(["strongest linkage"], reason, question=QUESTION, n=len(people), chance=0.5, needed=need),
-            ]
-        with limited(budget.threads):
-            look = Look(originals, pack, budget, Layered(self.shelf, cache))
-            return self._measure(look, several, seed)
-
-    def _measure(self, look: Look, several: int, seed: int) -> list[Measurement]:
-        exhibit, budget = look.exhibit, look.budget
-        patients, rows = exhibit.patients, exhibit.rows(*SCORED)
-        rng = np.random.default_rng(seed)
-        outer = balanced_pairs(patients, rows, rng, budget.per_patient, ordered=True)
-        inner = balanced_pairs(patients, rows, rng, budget.per_patient, ordered=False)
-        own = own_pairs(patients, rows, rng, budget.per_patient)
-        every = {flag: all_pairs(patients, rows, rng, budget.pairs, flag) for flag in (True, False)}
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        if len(inquiry.people) < FEWEST_PATIENTS:
+            n = len(inquiry.people)
+            names = [*(f"verification {figure}" for figure in FIGURES), STRONGEST]
+            return absent(
+                names, too_few(n, "patients outside the train split"), n=n, chance=0.5, needed=FEWEST_PATIENTS
+            )
+        look, budget, seed, several = inquiry.look, inquiry.budget, inquiry.seed, inquiry.several
+        patients = inquiry.exhibit.patients
         out: list[Measurement] = []
         running: list[tuple[str, Measurement]] = []
         left_out: dict[str, str] = {}
-        one_film = too_few(several, "patients with two films outside the train split")
-
-        def contest(
-            name: str, attacker: str, linker: Linker, pairs: Pairs, pairs_of: str, contender: str | None = None
-        ) -> None:
-            about = {"question": QUESTION, "pairs": pairs_of, **linker.about()}
-            found = Contest(name, attacker, pairs, linker.scores(pairs), about)
-            figures = scored(found, patients, budget.draws, seed)
-            out.extend(figures)
+        for attacker, protocol, view, contender in TRIALS:
+            try:
+                if protocol != "own film" and several < FEWEST_PATIENTS:
+                    raise Untrainable(too_few(several, "patients with two films outside the train split"))
+                linker = _linker(look, view, protocol)
+            except Untrainable as reason:
+                missing: dict[str, Any] = {"attacker": attacker, "protocol": protocol, "chance": 0.5}
+                out += absent(["verification AUC"], str(reason), **missing)
+                if contender is not None:
+                    left_out[contender] = str(reason)
+                continue
+            kind: Any = "released-released" if protocol == "real-real" else protocol
+            pairs = inquiry.pairs(kind)
+            found = Contest(attacker, protocol, pairs, linker.scores(pairs), linker.about())
+            out += scored(found, patients, budget.draws, seed)
             if contender is not None:
                 running.append((contender, simultaneous(found, patients, seed)))
-
-        def give_up(name: str, attacker: str, reason: str, contender: str | None = None) -> None:
-            out.extend(absent([f"verification AUC {name}"], reason, question=QUESTION, attacker=attacker, chance=0.5))
-            if contender is not None:
-                left_out[contender] = reason
-
-        kinds = {
-            "outer": (outer, every[True], "released with real, another film of the patient"),
-            "inner": (inner, every[False], "released with released, another film of the patient"),
-            "own": (own, None, "released with the real film it was made from"),
-            "real": (inner, None, "real with real, another film of the patient"),
-        }
-        trials: list[tuple[str, str, str, str, str | None]] = [
-            ("real-real, for reference", "A0 frozen, real films", "real", "A0 real", None),
-            ("findings alone, for reference", "labels, no film", "outer", "labels", None),
-            ("findings alone own film, for reference", "labels, no film, own film", "own", "labels", None),
-            ("A0 frozen", "A0 frozen", "outer", "A0", None),
-            ("A0 frozen released-released", "A0 frozen, released-released", "inner", "A0 inner", None),
-            ("A0 frozen own film", "A0 frozen, own film", "own", "A0", None),
-            ("A1 released-released", "A1 released-released", "inner", "A1", "A1"),
-            ("A1 as printed", "A1 trained released-released, scored released-real", "outer", "A1 crossed", None),
-            ("A2 released-real", "A2 released-real", "outer", "A2", "A2"),
-            ("A2 own film", "A2 released-real, own film", "own", "A2", "A2 own film"),
-            ("A3 oracle", "A3 oracle", "outer", "A3", "A3"),
-            ("A3 own film", "A3 oracle, own film", "own", "A3", "A3 own film"),
-        ]
-        for name, attacker, kind, view, contender in trials:
-            balanced, whole, words = kinds[kind]
-            if kind != "own" and several < FEWEST_PATIENTS:
-                give_up(name, attacker, one_film, contender)
-                continue
-            try:
-                linker = _linker(look, view, kind)
-            except Untrainable as reason:
-                give_up(name, attacker, str(reason), contender)
-                continue
-            contest(name, attacker, linker, balanced, words, contender)
-            if whole is not None and view in ("A0", "A1", "A2", "A3"):
-                found = Contest(
-                    f"{name} all pairs",
-                    f"{attacker}, all pairs",
-                    whole,
-                    linker.scores(whole),
-                    {"question": QUESTION, "pairs": f"{words}; all pairs", **linker.about()},
-                )
-                out.extend(scored(found, patients, max(100, budget.draws // 4), seed, curve=False))
-        self._rebuilt(look, outer, own, several, seed, out, running, left_out)
-        self._sizes(look, outer, several, seed, out)
-        out.append(named(strongest(running, left_out), "strongest linkage", contestants=[n for n, _ in running]))
+            if protocol != "own film" and view in ("A0", "A1", "A2", "A3"):
+                whole = all_pairs(patients, inquiry.scored, inquiry.rng, budget.pairs, protocol == "another film")
+                every = Contest(attacker, f"{protocol}, all pairs", whole, linker.scores(whole), linker.about())
+                out += scored(every, patients, max(100, budget.draws // 4), seed, curve=False)
+        self._rebuilt(inquiry, running, left_out)
+        out = [self._sizes(inquiry, m) if (m.attacker, m.protocol) == ("A2", "another film") else m for m in out]
+        out.append(with_detail(strongest(running, left_out), contestants=[n for n, _ in running]))
         return out
 
-    def _rebuilt(
-        self,
-        look: Look,
-        outer: Pairs,
-        own: Pairs,
-        several: int,
-        seed: int,
-        out: list[Measurement],
-        running: list[tuple[str, Measurement]],
-        left_out: dict[str, str],
-    ) -> None:
+    def _rebuilt(self, inquiry: Inquiry, running: list[tuple[str, Measurement]], left_out: dict[str, str]) -> None:
         """A4, the frozen verifier on rebuilt films, runs for the strongest too; its figures are its own attack's."""
         from updp.evaluation.probes.attacks.reconstruction import Unrebuildable, rebuilt_films
 
         try:
-            linker, rows, _, _ = rebuilt_films(look)
+            linker, rows, _, _ = rebuilt_films(inquiry.look)
         except Unrebuildable as reason:
             left_out.update({"A4": str(reason), "A4 own film": str(reason)})
             return
-        patients = look.exhibit.patients
-        for contender, pairs in (("A4", outer), ("A4 own film", own)):
+        patients = inquiry.exhibit.patients
+        contenders: tuple[tuple[str, Any], ...] = (("A4", "another film"), ("A4 own film", "own film"))
+        for contender, kind in contenders:
+            pairs = inquiry.pairs(kind)
             kept = np.isin(pairs.left, rows)
             some = Pairs(pairs.left[kept], pairs.right[kept], pairs.same[kept])
-            if not some.same.any() or some.same.all() or (contender == "A4" and several < FEWEST_PATIENTS):
+            if not some.same.any() or some.same.all() or (contender == "A4" and inquiry.several < FEWEST_PATIENTS):
                 left_out[contender] = "no pairs of rebuilt films of one patient"
                 continue
-            found = Contest(contender, "A4 reconstruction", some, linker.scores(some), linker.about())
-            running.append((contender, simultaneous(found, patients, seed)))
+            found = Contest("A4", kind, some, linker.scores(some), linker.about())
+            running.append((contender, simultaneous(found, patients, inquiry.seed)))
 
-    def _sizes(self, look: Look, outer: Pairs, several: int, seed: int, out: list[Measurement]) -> None:
+    def _sizes(self, inquiry: Inquiry, m: Measurement) -> Measurement:
         """How the linear adversary grows with the patients it learns from, on the measurement of A2."""
-        place = next((i for i, m in enumerate(out) if m.name == "verification AUC A2 released-real"), None)
-        if place is None or not out[place].measured or several < FEWEST_PATIENTS:
-            return
-        curve = []
-        for share in sorted(look.budget.sizes):
+        if not m.measured or m.metric != "verification AUC":
+            return m
+        pairs, curve = inquiry.pairs("another film"), []
+        for share in sorted(inquiry.budget.sizes):
             try:
-                linker = adversary(look, "A2", "other", share if share < 1 else 0.999)
+                linker = adversary(inquiry.look, "A2", "another film", share if share < 1 else 0.999)
             except Untrainable:
                 continue
-            curve.append([linker.patients, round(float(auc(outer.same, linker.scores(outer))), 4)])
-        out[place] = named(
-            out[place],
-            out[place].name,
-            **{"size curve": curve, "size curve of": "the linear adversary; training patients, AUC"},
-        )
+            curve.append([linker.patients, round(float(auc(pairs.same, linker.scores(pairs))), 4)])
+        said = "the linear adversary; training patients, AUC"
+        return with_detail(m, **{"size curve": curve, "size curve of": said})
 
 
-def _linker(look: Look, view: str, kind: str) -> Linker:
+def _linker(look: Look, view: str, protocol: str) -> Linker:
+    kind: Any = protocol if protocol == "own film" else "another film"
     if view == "A0 real":
         return frozen(look, ("real", "real"))
     if view == "A0 inner":
         return frozen(look, ("released", "released"))
     if view == "labels":
-        return by_findings(look, "own" if kind == "own" else "other")
+        return by_findings(look, kind)
     if view == "A1 crossed":
         return released_metric(look)
-    if view in ("A0", "A1", "A2", "A3"):
-        return adversary(look, view, "own" if kind == "own" else "other")  # type: ignore[arg-type]
-    raise ValueError(view)
+    return adversary(look, view, kind)  # type: ignore[arg-type]

@@ -9,20 +9,8 @@ after image in the flow, inside the hospital.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from updp.evaluation.probes.utility.base import Utility
-
-#: The experiments, in the order they are run and reported.
-UTILITIES = {
-    "diagnosis": "updp.evaluation.probes.utility.diagnosis:Diagnosis",
-    "report generation": "updp.evaluation.probes.utility.report_generation:ReportGeneration",
-    "images": "updp.evaluation.probes.utility.fidelity:Images",
-    "image-text": "updp.evaluation.probes.utility.fidelity:ImageText",
-}
+from typing import Any
 
 
 class MissingRequirement(RuntimeError):
@@ -36,15 +24,3 @@ def require(package: str, measure: str, install: str | None = None) -> Any:
     except (ImportError, RuntimeError) as error:  # a package built for another torch fails with RuntimeError
         name = install or package.partition(".")[0]
         raise MissingRequirement(f"{measure} needs {name}, which cannot be imported: pip install {name}") from error
-
-
-def utilities(names: Sequence[str] | None = None) -> list[Utility]:
-    """The experiments of these names, or all of them; always in the same order."""
-    if unknown := sorted(set(names or ()) - set(UTILITIES)):
-        raise ValueError(f"no utility experiment {', '.join(unknown)}; there are {', '.join(UTILITIES)}")
-    found: list[Utility] = []
-    for name, place in UTILITIES.items():
-        if names is None or name in names:
-            module, _, kind = place.partition(":")
-            found.append(getattr(import_module(module), kind)())
-    return found

@@ -1,41 +1,17 @@
-"""What every utility experiment shares: its Protocol, what it may spend, and what its measurements are about."""
+"""What utility experiments share: what a budget buys them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache, key_of
-from updp.core.measurement import Measurement
-from updp.evaluation.probes.attacks.base import SCORED, Budget, within
+from updp.evaluation.probes.base import Budget
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.models.pack import Pack
-
-__all__ = ["SCORED", "Budget", "Cache", "Effort", "Utility", "about", "key_of", "within"]
-
-QUESTION = "utility"
-
-
-class Utility(Protocol):
-    """Measures what a release is still good for, on real patients that no model here has learned from."""
-
-    name: str
-    question: str  # a key of ``updp.release.gate.MEASUREMENTS``
-
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]: ...
 
 
 @dataclass(frozen=True)
@@ -87,16 +63,6 @@ _QUICK: dict[str, Any] = {
     "sharings": 1,
     "generated": 100,
 }
-
-
-def about(measurements: Iterable[Measurement], **detail: Any) -> list[Measurement]:
-    """The measurements with the question they answer, and further detail, in their detail."""
-    return [replace(m, detail={**m.detail, "question": QUESTION, **detail}) for m in measurements]
-
-
-def seed_of(rng: np.random.Generator) -> int:
-    """A seed for what takes a number, from the stream the caller gave."""
-    return int(rng.integers(2**31))
 
 
 def patients_in(exhibit: Exhibit, rows: NDArray[Any]) -> int:

@@ -17,21 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache
-from updp.core.global_state import limited
-from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
+from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, find
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, with_detail
 from updp.evaluation.probes.utility import MissingRequirement
-from updp.evaluation.probes.utility.base import (
-    QUESTION,
-    SCORED,
-    Budget,
-    Effort,
-    about,
-    patients_in,
-    seed_of,
-    within,
-)
+from updp.evaluation.probes.utility.base import Effort, patients_in
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
 from updp.evaluation.statistics import auc, ratio
 
@@ -56,7 +47,8 @@ AGAINST = {
     RELEASED_RELEASED: REAL_REAL,
     MIXED_REAL: REAL_REAL,
 }
-UTILITY = "diagnosis utility"
+AUC, RELATIVE, SKILL, UTILITY = "diagnosis AUC", "AUC relative to real", "skill kept", "diagnosis utility"
+GAP = "subgroup gap in AUC"
 CHANCE = 0.5
 
 
@@ -127,23 +119,14 @@ class Trial:
         return measure(name, statistic, self.patients, *arrays, **options)
 
 
-class Diagnosis:
+class Diagnosis(Probe):
     """The experiment; see the module."""
 
     name = "diagnosis"
-    question = QUESTION
+    question = "utility"
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        effort = Effort.of(budget)
-        seed = seed_of(rng)
-        small = within(exhibit, effort.films)
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        effort, seed, small = Effort.of(inquiry.budget), inquiry.seed, inquiry.originals
         # Judges of real films learn from all originals; all are scored on the films that have a counterpart.
         labelled = np.flatnonzero(
             np.isin(small.splits, SCORED) & ~np.isnan(small.labels).all(axis=1) & ~small.kept_back
@@ -152,18 +135,20 @@ class Diagnosis:
         counted = countable(scored.labels, scored.patients)
         n = patients_in(scored, np.arange(len(scored)))
         if not len(labelled):
-            return _absent("no film of the scored patients is labelled", n, seed)
+            return _absent("no film of the scored patients is labelled", n)
         if n < FEWEST_PATIENTS:
-            return _absent(f"too few patients: {n} scored, at least {FEWEST_PATIENTS} needed", n, seed)
+            return _absent(f"too few patients: {n} scored, at least {FEWEST_PATIENTS} needed", n)
         if not len(counted):
             why = f"no finding has {LEAST_FILMS} films with and without it, of {LEAST_PATIENTS} patients"
-            return _absent(why, n, seed)
-        with limited(effort.threads):
-            trial, missing = _try(small, labelled, counted, pack, effort, seed, cache)
-            found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
-        found += [_missing(name, why, n, seed) for regime, why in missing.items() for name in _names(regime)]
-        left_out = {"films_left_out": len(exhibit) - len(small)} if len(small) < len(exhibit) else {}
-        return about([_utility(found, n, seed), *found], findings=list(trial.findings), **left_out)
+            return _absent(why, n)
+        trial, missing = _try(small, labelled, counted, inquiry.pack, effort, seed, inquiry.cache)
+        found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
+        for regime, why in missing.items():
+            found += [Measurement.missing(metric, why, n=n, regime=regime) for metric in _metrics(regime)]
+        more: dict[str, Any] = {"findings": list(trial.findings)}
+        if len(small) < len(inquiry.whole):
+            more["films_left_out"] = len(inquiry.whole) - len(small)
+        return [with_detail(m, **more) for m in (_utility(found, n), *found)]
 
 
 def _try(
@@ -270,12 +255,10 @@ def _aucs(trial: Trial) -> list[Measurement]:
                 name, auc, truth, scores[known, j], chance=CHANCE
             )
             each[name] = {"auc": one.value, "low": one.low, "high": one.high, "positives": int(truth.sum())}
-        detail: dict[str, Any] = {"regime": regime, "each": each}
+        detail: dict[str, Any] = {"each": each}
         if len(trial.seeds.get(regime, ())) > 1:
             detail["judges_alone"] = trial.seeds[regime]
-        out.append(
-            trial.measure(f"diagnosis AUC: {regime}", mean_auc, trial.labels, scores, chance=CHANCE, detail=detail)
-        )
+        out.append(trial.measure(AUC, mean_auc, trial.labels, scores, chance=CHANCE, detail=detail, regime=regime))
     return out
 
 
@@ -285,43 +268,43 @@ def _relative(trial: Trial) -> list[Measurement]:
     for regime, reference in AGAINST.items():
         if regime not in trial.scores or reference not in trial.scores:
             continue
-        names = (f"utility relative to real: {regime}", f"skill kept: {regime}")
         ours, theirs = trial.scores[regime], trial.scores[reference]
-        base = trial.measure(reference, mean_auc, trial.labels, theirs)
+        base = trial.measure(AUC, mean_auc, trial.labels, theirs, regime=reference)
         if not base.measured or base.low <= CHANCE:
             # Two judges that guess have a ratio of one: that would pass as perfect utility.
             why = base.reason or f"the judge on real films is not surely above chance: {base.value:.3f} [{base.low:.3f}"
             why += "" if base.reason else f", {base.high:.3f}]"
-            out += [_missing(name, why, base.n, trial.seed) for name in names]
+            out += [Measurement.missing(metric, why, n=base.n, regime=regime) for metric in (RELATIVE, SKILL)]
             continue
-        detail = {"regime": regime, "against": reference, "auc_of_real": base.value}
+        detail = {"against": reference, "auc_of_real": base.value}
+        options: dict[str, Any] = {"detail": detail, "regime": regime}
         chance = CHANCE / base.value
-        out.append(trial.measure(names[0], _ratio, trial.labels, ours, theirs, chance=chance, detail=detail))
-        out.append(trial.measure(names[1], _skill, trial.labels, ours, theirs, chance=0.0, detail=detail))
+        out.append(trial.measure(RELATIVE, _ratio, trial.labels, ours, theirs, chance=chance, **options))
+        out.append(trial.measure(SKILL, _skill, trial.labels, ours, theirs, chance=0.0, **options))
     return out
 
 
-def _utility(found: list[Measurement], n: int, seed: int) -> Measurement:
+def _utility(found: list[Measurement], n: int) -> Measurement:
     """What the gate reads: the lowest of the frozen judges' ratios and of train released, test real.
 
     The value is that of the lowest; its lower bound is the lowest of all, since the gate must hold for each.
     """
-    by_name = {m.name: m for m in found}
-    frozen = [by_name.get(f"utility relative to real: {r}") for r in (PACK_RELEASED, REAL_RELEASED)]
+    frozen = [find(found, RELATIVE, regime=regime) for regime in (PACK_RELEASED, REAL_RELEASED)]
     judged = [m for m in frozen if m is not None and m.measured]
-    learned = by_name.get(f"utility relative to real: {RELEASED_REAL}")
+    learned = find(found, RELATIVE, regime=RELEASED_REAL)
     if not judged or learned is None or not learned.measured:
         absent = learned if judged else next((m for m in frozen if m is not None), None)
         why = absent.reason if absent is not None and absent.reason else "no judge could be trained"
-        return _missing(UTILITY, why, n, seed)
+        return Measurement.missing(UTILITY, why, n=n)
     contenders = [*judged, learned]
     worst = min(contenders, key=lambda m: m.value)
+    kept = find(found, SKILL, regime=worst.regime)
     detail = {
         **worst.detail,
-        "lowest_of": {m.name: [m.value, m.low, m.high] for m in contenders},
-        "skill_kept": by_name[worst.name.replace("utility relative to real", "skill kept")].value,
+        "lowest_of": {str(m.regime): [m.value, m.low, m.high] for m in contenders},
+        "skill_kept": None if kept is None else kept.value,
     }
-    return replace(worst, name=UTILITY, low=min(m.low for m in contenders), detail=detail)
+    return replace(worst, metric=UTILITY, low=min(m.low for m in contenders), detail=detail)
 
 
 def _flips(trial: Trial) -> list[Measurement]:
@@ -353,13 +336,14 @@ def _flips(trial: Trial) -> list[Measurement]:
             }
         out.append(
             trial.measure(
-                f"label-flip rate: {judge}",
+                "label-flip rate",
                 ratio,
                 flipped.sum(axis=1),
                 known.sum(axis=1).astype(np.float64),
                 better="lower",
                 chance=float(independent / known.sum()),
                 detail={"each": each},
+                regime=judge,
             )
         )
     return out
@@ -378,7 +362,6 @@ def _gaps(trial: Trial, scored: Exhibit) -> list[Measurement]:
     judges = {"train real": REAL_REAL, "train released": RELEASED_REAL}
     out = []
     for group, (inside, outside) in groups.items():
-        names = {who: f"subgroup gap in AUC, {group}: {who}" for who in (*judges, "change")}
         first, second = (countable(trial.labels[part], trial.patients[part]) for part in (inside, outside))
         both = np.intersect1d(first, second)
         why = None
@@ -389,9 +372,8 @@ def _gaps(trial: Trial, scored: Exhibit) -> list[Measurement]:
         elif any(regime not in trial.scores for regime in judges.values()):
             why = "no judge could be trained"
         if why:
-            out += [
-                _missing(name, why, 0, trial.seed, better="closer to chance", chance=0.0) for name in names.values()
-            ]
+            absent: dict[str, Any] = {"better": "closer to chance", "chance": 0.0, "protocol": group}
+            out += [Measurement.missing(GAP, why, regime=who, **absent) for who in (*judges, "change")]
             continue
         rows = inside | outside
         member = inside[rows]
@@ -401,15 +383,15 @@ def _gaps(trial: Trial, scored: Exhibit) -> list[Measurement]:
         options: dict[str, Any] = {
             "better": "closer to chance",
             "chance": 0.0,
+            "protocol": group,
             "detail": {
-                "group": group,
                 "films": [int(member.sum()), int((~member).sum())],
                 "counted": [trial.findings[j] for j in both],
             },
         }
-        out.append(part.measure(names["train real"], _gap, member, labels, real, **options))
-        out.append(part.measure(names["train released"], _gap, member, labels, released, **options))
-        out.append(part.measure(names["change"], _gap_change, member, labels, released, real, **options))
+        out.append(part.measure(GAP, _gap, member, labels, real, regime="train real", **options))
+        out.append(part.measure(GAP, _gap, member, labels, released, regime="train released", **options))
+        out.append(part.measure(GAP, _gap_change, member, labels, released, real, regime="change", **options))
     return out
 
 
@@ -429,17 +411,17 @@ def _gap_change(
     return _gap(member, labels, ours, weights) - _gap(member, labels, theirs, weights)
 
 
-def _names(regime: str) -> list[str]:
-    relative = [f"utility relative to real: {regime}", f"skill kept: {regime}"] if regime in AGAINST else []
-    return [f"diagnosis AUC: {regime}", *relative]
+def _metrics(regime: str) -> list[str]:
+    return [AUC, *((RELATIVE, SKILL) if regime in AGAINST else ())]
 
 
-def _missing(name: str, why: str, n: int, seed: int, **options: Any) -> Measurement:
-    return Measurement.missing(name, why, n=n, seed=seed, **options)
-
-
-def _absent(why: str, n: int, seed: int) -> list[Measurement]:
-    regimes = (PACK_REAL, REAL_REAL, *AGAINST)
-    names = [UTILITY, *(name for regime in regimes for name in _names(regime))]
-    needed = {"patients_needed": FEWEST_PATIENTS} if n < FEWEST_PATIENTS else {}
-    return about([_missing(name, why, n, seed, detail=needed) for name in names])
+def _absent(why: str, n: int) -> list[Measurement]:
+    detail = {"patients_needed": FEWEST_PATIENTS} if n < FEWEST_PATIENTS else {}
+    return [
+        Measurement.missing(UTILITY, why, n=n, detail=detail),
+        *(
+            Measurement.missing(metric, why, n=n, regime=regime, detail=detail)
+            for regime in (PACK_REAL, REAL_REAL, *AGAINST)
+            for metric in _metrics(regime)
+        ),
+    ]

@@ -8,7 +8,6 @@ Fréchet distance and precision, recall, density and coverage in the space of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,11 @@ from updp.core.cache import Cache, key_of
 from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients
 from updp.evaluation.intervals import measure
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe
 from updp.evaluation.probes.utility import MissingRequirement
-from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, seed_of, within
+from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.image_metrics import (
+    SCORE,
     film_similarity,
     frechet_distance,
     image_text_score,
@@ -38,28 +39,19 @@ FEATURES = "classifier"
 EDITION = "image-text 1"
 
 
-class Images:
+class Images(Probe):
     """Films against the films they were made from, and the released set against the real one."""
 
     name = "images"
-    question = QUESTION
+    question = "utility"
+    quick = False  # no bound reads it
 
     def __init__(self, lpips: Path | None = None, net: str = "alex") -> None:
         self.lpips, self.net = lpips, net
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        effort, seed = Effort.of(budget), seed_of(rng)
-        small = within(exhibit, effort.films)
-        with limited(effort.threads):
-            found = [*self._films(small, effort, seed), *self._sets(small, pack, effort, seed, cache)]
-        return about(found)
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        effort, small, seed = Effort.of(inquiry.budget), inquiry.originals, inquiry.seed
+        return [*self._films(small, effort, seed), *self._sets(small, inquiry.pack, effort, seed, inquiry.cache)]
 
     def _films(self, small: Exhibit, effort: Effort, seed: int) -> list[Measurement]:
         rows = _compared(small, effort)
@@ -80,7 +72,7 @@ class Images:
     def _sets(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
         from updp.evaluation.probes.utility.encoding import encode, encode_released
 
-        names = [f"FD-{FEATURES}", *(f"{n} [{FEATURES}, k=5]" for n in ("precision", "recall", "density", "coverage"))]
+        names = [f"FD-{FEATURES}", "precision", "recall", "density", "coverage"]
         patients = len(set(small.patients[~small.kept_back].tolist()))
         if patients < FEWEST_PATIENTS:
             why = str(TooFewPatients(patients, FEWEST_PATIENTS))
@@ -100,45 +92,43 @@ class Images:
             return [distance, *precision_recall_density_coverage(*sides, **options)]
 
 
-class ImageText:
+class ImageText(Probe):
     """Whether a released film still shows what its released report says, beside the real pair."""
 
     name = "image-text"
-    question = QUESTION
+    question = "utility"
+    quick = False  # no bound reads it
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        effort, seed = Effort.of(budget), seed_of(rng)
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        effort, exhibit, pack, cache = Effort.of(inquiry.budget), inquiry.whole, inquiry.pack, inquiry.cache
         encoder = f"{pack.name} vlm"
-        name = f"image–text score [{encoder}]"
-        names = (f"{name}: real", f"{name}: released", f"{name}: released minus real")
+        metrics = {"real": SCORE, "released": SCORE, "released minus real": f"change of {SCORE}"}
+
+        def nothing(why: str) -> list[Measurement]:
+            return [Measurement.missing(metric, why, protocol=encoder, regime=side) for side, metric in metrics.items()]
+
         drawn = np.flatnonzero(exhibit.told("real") & np.isin(exhibit.splits, SCORED))
         originals = exhibit.take(drawn[_evenly(len(drawn), effort.compared)])
         both = originals.told("real", "released")
         if not both.any():
-            why = "no film of the scored patients has a report on both sides"
-            return about([Measurement.missing(n, why, seed=seed) for n in names])
+            return nothing("no film of the scored patients has a report on both sides")
         small = originals.take(both)
-        with limited(effort.threads):
-            # All originals drawn are looked at: the next release of them may have kept others back.
-            sides = [
-                (_films_seen(originals.real, pack, cache)[both], _texts_read(small.real_texts, pack)),
-                (_films_seen(small.released, pack, cache), _texts_read(small.released_texts, pack)),
+        # All originals drawn are looked at: the next release of them may have kept others back.
+        sides = [
+            (_films_seen(originals.real, pack, cache)[both], _texts_read(small.real_texts, pack)),
+            (_films_seen(small.released, pack, cache), _texts_read(small.released_texts, pack)),
+        ]
+        options: dict[str, Any] = {"seed": inquiry.seed, "draws": effort.draws}
+        try:
+            found = [
+                image_text_score(a, b, small.patients, encoder=encoder, regime=side, **options)
+                for (a, b), side in zip(sides, ("real", "released"), strict=True)
             ]
-            options: dict[str, Any] = {"seed": seed, "draws": effort.draws}
-            try:
-                found = [image_text_score(a, b, small.patients, encoder=encoder, **options) for a, b in sides]
-            except ValueError as error:  # an embedding without direction or not finite
-                return about([Measurement.missing(n, str(error), seed=seed) for n in names])
-            cosines = [100 * (_unit(a) * _unit(b)).sum(axis=1) for a, b in sides]
-            change = measure(names[2], mean, small.patients, cosines[1] - cosines[0], better="higher", **options)
-        return about([*(replace(m, name=n) for m, n in zip(found, names[:2], strict=True)), change])
+        except ValueError as error:  # an embedding without direction or not finite
+            return nothing(str(error))
+        cosines = [100 * (_unit(a) * _unit(b)).sum(axis=1) for a, b in sides]
+        options |= {"better": "higher", "protocol": encoder, "regime": "released minus real"}
+        return [*found, measure(f"change of {SCORE}", mean, small.patients, cosines[1] - cosines[0], **options)]
 
 
 def _compared(small: Exhibit, effort: Effort) -> NDArray[np.intp]:

@@ -138,7 +138,8 @@ def findings_f1(
     alike, ours, theirs = counts.sum(axis=0)
     n = len(set(patients))
     if not ours + theirs:
-        return Measurement.missing("findings_f1", "no report mentions a finding", n=n, seed=seed)
+        why = "no report mentions a finding"
+        return Measurement.missing("findings F1", why, n=n, seed=seed, regime=options.get("regime"))
     detail = {
         "precision": alike / ours if ours else 0.0,
         "recall": alike / theirs if theirs else 0.0,
@@ -146,7 +147,7 @@ def findings_f1(
         "findings_in_hypotheses": int(ours),
     }
     statistic = averaged(_f1, repeats)
-    return measure("findings_f1", statistic, patients, counts, better="higher", seed=seed, detail=detail, **options)
+    return measure("findings F1", statistic, patients, counts, better="higher", seed=seed, detail=detail, **options)
 
 
 def negation_flips(reference: str, hypothesis: str) -> tuple[int, int]:

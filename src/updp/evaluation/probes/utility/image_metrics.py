@@ -312,7 +312,8 @@ def precision_recall_density_coverage(
     there. ``detail["expected"]`` is density and coverage if both sets came from one population.
     """
     a, b = _features(real, "real features"), _features(released, "released features")
-    names = [f"{name} [{features}, k={k}]" for name in ("precision", "recall", "density", "coverage")]
+    names = ("precision", "recall", "density", "coverage")
+    space = f"{features}, k={k}"
     n = len(set(np.asarray(real_patients).tolist()) | set(np.asarray(released_patients).tolist()))
     distances = _Distances(_distances(a, a), _distances(b, b), _distances(a, b))
     samples = [(real_patients, np.arange(len(a))), (released_patients, np.arange(len(b)))]
@@ -323,12 +324,12 @@ def precision_recall_density_coverage(
             raise TooFewPatients(few, 2 * k + 1, unit="films")
         found = jackknife_each(lambda i, j: _prdc(distances, i, j, k), samples, rng=rng, groups=groups, fewest=fewest)
     except TooFewPatients as few_patients:
-        return [Measurement.missing(name, str(few_patients), n=n, seed=seed) for name in names]
+        return [Measurement.missing(name, str(few_patients), n=n, seed=seed, protocol=space) for name in names]
     coverage = 1 - math.prod((len(a) - i) / (len(a) + len(b) - i) for i in range(1, k + 1))
     expected = {"density": 1.0, "coverage": coverage}
     detail = {"features": features, "k": k, "real": len(a), "released": len(b), "expected": expected}
     return [
-        Measurement(name, v.value, max(0.0, v.low), v.high, n, None, "higher", None, seed, detail)
+        Measurement(name, v.value, max(0.0, v.low), v.high, n, None, "higher", None, seed, detail, space)
         for name, v in zip(names, found, strict=True)
     ]
 
@@ -479,6 +480,10 @@ def attribute_distance(
 # Films and their reports ---------------------------------------------------------------------------------------------
 
 
+#: The metric of ``image_text_score``.
+SCORE = "image–text score"
+
+
 def image_text_score(
     images: ArrayLike, texts: ArrayLike, patients: Patients, *, encoder: str, seed: int, **options: Any
 ) -> Measurement:
@@ -486,13 +491,13 @@ def image_text_score(
     a, b = _unit(images, "image embeddings"), _unit(texts, "text embeddings")
     if a.shape != b.shape:
         raise ValueError(f"embeddings of shapes {a.shape} and {b.shape}: one film, one report, one space")
-    name = f"image–text score [{encoder}]"
     n = len(set(np.asarray(patients).tolist()))
     if n < 2:
         reason = str(TooFewPatients(n, options.get("fewest", FEWEST_PATIENTS)))
-        return Measurement.missing(name, reason, n=n, seed=seed)
+        return Measurement.missing(SCORE, reason, n=n, seed=seed, protocol=encoder, regime=options.get("regime"))
     cosines = 100 * (a * b).sum(axis=1)
     other = someone_else(patients, np.random.default_rng(seed))
     chance = float(100 * (a * b[other]).sum(axis=1).mean())
-    detail = {"encoder": encoder, "lowest": float(cosines.min()), "highest": float(cosines.max())}
-    return measure(name, mean, patients, cosines, chance=chance, better="higher", seed=seed, detail=detail, **options)
+    detail = {"lowest": float(cosines.min()), "highest": float(cosines.max())}
+    options |= {"chance": chance, "better": "higher", "seed": seed, "detail": detail, "protocol": encoder}
+    return measure(SCORE, mean, patients, cosines, **options)

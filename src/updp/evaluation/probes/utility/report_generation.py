@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache, key_of
-from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
 from updp.evaluation.intervals import measure
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, with_detail
 from updp.evaluation.probes.utility import MissingRequirement
-from updp.evaluation.probes.utility.base import QUESTION, SCORED, Budget, Effort, about, seed_of, within
+from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.findings import findings_counts, findings_f1
 from updp.evaluation.probes.utility.text_metrics import (
     R2Gen,
@@ -121,26 +121,18 @@ def regimes(exhibit: Exhibit, rows: NDArray[Any], shares: Sequence[float], seed:
     return out
 
 
-class ReportGeneration:
+class ReportGeneration(Probe):
     """The experiment; see the module."""
 
     name = "report generation"
-    question = QUESTION
+    question = "utility"
+    quick = False  # no bound reads it
 
     def __init__(self, beams: int = 3, java: bool = True) -> None:  # three, as R2Gen writes
         self.beams, self.java = beams, java
 
-    def run(
-        self,
-        exhibit: Exhibit,
-        pack: Pack,
-        budget: Budget,
-        rng: np.random.Generator,
-        cache: Cache | None = None,
-    ) -> list[Measurement]:
-        effort, seed = Effort.of(budget), seed_of(rng)
-        names = _headlines(effort.shares[0])
-        exhibit = within(exhibit, effort.films)
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        effort, exhibit = Effort.of(inquiry.budget), inquiry.originals
         told = exhibit.told("real")
         train = np.flatnonzero(told & (exhibit.splits == "train"))
         scored = _some(exhibit, np.flatnonzero(told & np.isin(exhibit.splits, SCORED)), effort.generated)
@@ -153,19 +145,18 @@ class ReportGeneration:
         elif len(train) < 2 * LEAST_FILMS or len(np.unique(exhibit.patients[train])) < 4:
             why = f"too few training films with a report: {len(train)}, at least {2 * LEAST_FILMS} of 4 patients needed"
         if why:
-            return about([Measurement.missing(n, why, n=patients, seed=seed) for n in names])
-        with limited(effort.threads):
-            try:
-                write = captioners(exhibit, pack, effort, self.beams, cache)
-            except MissingRequirement as error:
-                return about([Measurement.missing(n, str(error), n=patients, seed=seed) for n in names])
-            # The smaller the local hospital, the more its figures hang on who is in it.
-            plans = [
-                regimes(exhibit, train, effort.shares if k == 0 else effort.shares[:1], k, effort.quick)
-                for k in range(effort.sharings)
-            ]
-            java = self.java and not effort.quick
-            return compare(exhibit, scored, train, plans, write, effort, seed, java=java, cache=cache)
+            return _headlines(effort.shares[0], why, patients)
+        try:
+            write = captioners(exhibit, inquiry.pack, effort, self.beams, inquiry.cache)
+        except MissingRequirement as error:
+            return _headlines(effort.shares[0], str(error), patients)
+        # The smaller the local hospital, the more its figures hang on who is in it.
+        plans = [
+            regimes(exhibit, train, effort.shares if k == 0 else effort.shares[:1], k, effort.quick)
+            for k in range(effort.sharings)
+        ]
+        java = self.java and not effort.quick
+        return compare(exhibit, scored, train, plans, write, effort, inquiry.seed, java=java, cache=inquiry.cache)
 
 
 def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: Cache | None) -> Write:
@@ -246,25 +237,23 @@ def compare(
         # Sharings are further rows of the same patients: a figure is the mean of theirs, an interval is over patients.
         truth, everyone = references * len(sharings), np.tile(patients, len(sharings))
         detail = {
-            "regime": sharings[0][1].name,
             "local_share": sharings[0][1].share,
             "training_films": round(float(np.mean(films))),
             "sharings": len(sharings),
             "distinct_reports": len(set(written[label])) / len(truth),
         }
-        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "repeats": len(films)}
+        options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "repeats": len(films), "regime": label}
         how: dict[str, Any] = {"normaliser": normaliser, "java": java, "cache": cache, "detail": detail}
         found = text_measures(truth, written[label], everyone, **how, **options)
         f1 = findings_f1(truth, written[label], everyone, **options)
-        for m in (*found, replace(f1, detail={**f1.detail, **detail})):
-            out.append(replace(m, name=f"{m.name}: {label}"))
+        out += [*found, with_detail(f1, **detail)]
     smallest = min((p.share for p in plans[0] if p.share is not None), default=None)
     if smallest is not None:
         pair = (f"{LOCAL_RELEASED}, {smallest:.0%} of local", f"{LOCAL}, {smallest:.0%} of local")
         out = [*_against(references, written, patients, pair, "minus", seed, effort.draws), *out]
     kept = _against(references, written, patients, (RELEASED, RAW), "relative to", seed, effort.draws)
     left_out = {"left_out": f"regime {LOCAL_RAW}, METEOR"} if effort.quick else {}
-    return about([*kept, *out], **left_out)
+    return [with_detail(m, **left_out) for m in (*kept, *out)]
 
 
 def _rows(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Floats]:
@@ -274,7 +263,7 @@ def _rows(references: Sequence[str], hypotheses: Sequence[str]) -> dict[str, Flo
         "BLEU-1": counts,
         "BLEU-4": counts,
         "ROUGE-L COCO": np.array([rouge_l(r, h, 1.2) for r, h in zip(theirs, ours, strict=True)]),
-        "findings_f1": findings_counts(references, hypotheses),
+        "findings F1": findings_counts(references, hypotheses),
     }
 
 
@@ -294,7 +283,7 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
     "BLEU-1": _bleu(1),
     "BLEU-4": _bleu(4),
     "ROUGE-L COCO": mean,
-    "findings_f1": _f1,
+    "findings F1": _f1,
 }
 
 
@@ -308,11 +297,13 @@ def _against(
     draws: int,
 ) -> list[Measurement]:
     """One regime against another over the same films and resamples: a difference, or a ratio; and by each sharing."""
-    names = {kind: _named(kind, pair, how) for kind in _STATISTICS}
     chance = 0.0 if how == "minus" else None
     if absent := [label for label in pair if label not in written]:
         why = f"too few films for the regime {', '.join(absent)}"
-        return [Measurement.missing(n, why, chance=chance, seed=seed) for n in names.values()]
+        return [
+            Measurement.missing(_metric(kind, how), why, chance=chance, seed=seed, regime=_regime(pair, how))
+            for kind in _STATISTICS
+        ]
     sharings = len(written[pair[0]]) // len(references)
     ours, theirs = (_rows(list(references) * sharings, written[label]) for label in pair)
     everyone = np.tile(patients, sharings)
@@ -336,23 +327,30 @@ def _against(
                 return np.subtract(first, second) if how == "minus" else np.divide(first, second)
 
         options: dict[str, Any] = {"better": "higher", "seed": seed, "draws": draws, "chance": chance}
+        options["regime"] = _regime(pair, how)
         each = [float(compared(rows, repeats=1)) for rows in np.split(both, sharings)]
         detail = {"regimes": list(pair), "each_sharing": each}
-        out.append(measure(names[kind], compared, everyone, both, detail=detail, **options))
+        out.append(measure(_metric(kind, how), compared, everyone, both, detail=detail, **options))
     return out
 
 
-def _named(kind: str, pair: tuple[str, str], how: str) -> str:
-    if how == "minus":
-        return f"gain in {kind}: {pair[0]} minus {pair[1].partition(',')[0]}"
-    return f"utility relative to real: {kind}, {pair[0]}"
+def _metric(kind: str, how: str) -> str:
+    return f"gain in {kind}" if how == "minus" else f"{kind} relative to real"
 
 
-def _headlines(share: float) -> list[str]:
+def _regime(pair: tuple[str, str], how: str) -> str:
+    return f"{pair[0]} minus {pair[1]}" if how == "minus" else pair[0]
+
+
+def _headlines(share: float, why: str, n: int) -> list[Measurement]:
     """What is said to be missing where the experiment cannot be run at all."""
-    gain = (f"{LOCAL_RELEASED}, {share:.0%} of local", LOCAL)
-    names = [_named(kind, (RELEASED, RAW), "relative to") for kind in _STATISTICS]
-    return [*names, *(_named(kind, gain, "minus") for kind in _STATISTICS)]
+    local, both = (f"{name}, {share:.0%} of local" for name in (LOCAL, LOCAL_RELEASED))
+    pairs = (((RELEASED, RAW), "relative to"), ((both, local), "minus"))
+    return [
+        Measurement.missing(_metric(kind, how), why, n=n, regime=_regime(pair, how))
+        for pair, how in pairs
+        for kind in _STATISTICS
+    ]
 
 
 def _some(exhibit: Exhibit, rows: NDArray[Any], most: int) -> NDArray[Any]:

@@ -345,10 +345,11 @@ def text_measures(
         except MissingRequirement as missing:
             java_reason = str(missing)
     out: list[Measurement] = []
+    said: dict[str, Any] = {"seed": seed, "regime": options.get("regime")}
     for convention in ("raw", R2GEN):
         why = reason or (None if convention in texts else "R2Gen's vocabulary needs the training reports")
         if why:
-            out += [Measurement.missing(f"{name} ({convention})", why, n=n, seed=seed) for name in NAMES]
+            out += [Measurement.missing(name, why, n=n, protocol=convention, **said) for name in NAMES]
             continue
         meteor_rows = meteors.get(convention)
         out += _measures(convention, *texts[convention], patients, meteor_rows, java_reason, repeats, options)
@@ -368,13 +369,14 @@ def _measures(
     split = tokens_13a if convention == "raw" else str.split
     ours, theirs = [split(h) for h in hypotheses], [split(r) for r in references]
     empty = sum(not h for h in ours)
-    options = {**options, "detail": {**options.get("detail", {}), "convention": convention, "empty_hypotheses": empty}}
+    options = {**options, "detail": {**options.get("detail", {}), "empty_hypotheses": empty}}
 
     def missing(name: str, why: str | None) -> Measurement:
-        return Measurement.missing(f"{name} ({convention})", str(why), n=len(set(patients)), seed=options["seed"])
+        said = {"seed": options["seed"], "regime": options.get("regime"), "protocol": convention}
+        return Measurement.missing(name, str(why), n=len(set(patients)), **said)
 
     def found(name: str, statistic: Callable[..., Any], rows: ArrayLike) -> Measurement:
-        return measure(f"{name} ({convention})", averaged(statistic, repeats), patients, rows, **options)
+        return measure(name, averaged(statistic, repeats), patients, rows, protocol=convention, **options)
 
     counts = bleu_counts(theirs, ours)
     out = []

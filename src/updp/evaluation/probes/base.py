@@ -1,19 +1,28 @@
-"""What every attack shares: its Protocol, what it may spend, the pairs it is scored on and the points of a curve."""
+"""What attacks and measures of utility share: one base class, what a probe may spend, its films, pairs and curves.
+
+``Probe.run`` takes the films within the budget, gives every probe its seed, threads and cache, and marks what it found
+with its question. A subclass writes ``measure``. See ``updp.evaluation.probes`` for how one is added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import Cache
+from updp.core.cache import Cache, MemoryCache
+from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Better, Measurement
+from updp.core.threads import threads
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
+    from updp.evaluation.probes.attacks.features import Look
     from updp.models.pack import Pack
 
 #: Splits whose patients no attacker learned from.
@@ -41,7 +50,7 @@ class Budget:
     looks: int = 3  # noise levels at which the generator is asked about a film
     members: int = 150  # most members, and most non-members, of membership inference
     rebuilt: int = 400  # most films rebuilt by the reconstruction attack; 0 leaves it out
-    threads: int = 2  # of the linear algebra
+    threads: int = field(default_factory=threads)  # of the linear algebra
 
     @classmethod
     def full(cls) -> Budget:
@@ -66,25 +75,99 @@ class Budget:
     def but(self, **changes: Any) -> Budget:
         return replace(self, **changes)
 
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What this budget does without, in words for the report."""
-        full = Budget()
-        gone = {
-            "the trained Siamese net": self.steps <= 0,
-            "reconstruction of the real films": self.rebuilt <= 0,
-            "looking through the vision-language and findings networks": not self.networks,
-            f"films beyond {self.films}": self.films < full.films,
-            f"bootstrap draws beyond {self.draws}": self.draws < full.draws,
-        }
-        return tuple(words for words, left in gone.items() if left)
+
+#: Released with real films: another film of the patient, the very film a released one was made from; or released films
+#: among themselves.
+PairKind = Literal["another film", "own film", "released-released"]
 
 
-class Attack(Protocol):
-    """Learns from the train split of an exhibit and measures itself on the patients of the others."""
+@dataclass(frozen=True)
+class MethodUse:
+    """How the released films were made, and what the method says of itself."""
 
     name: str
-    question: str  # a key of ``updp.release.gate.MEASUREMENTS``
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strength: float | None = None
+    learned_from_images: bool = True
+    roles: frozenset[str] = frozenset()  # of the model pack that it uses
+
+
+class Inquiry:
+    """What one probe works with. Everything is computed when first asked for.
+
+    ``whole`` is the exhibit as given, ``originals`` whole patients of it within the budget, ``exhibit`` those of them
+    that have a released counterpart.
+    """
+
+    def __init__(
+        self,
+        whole: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        seed: int,
+        cache: Cache | None = None,
+        method: MethodUse | None = None,
+    ) -> None:
+        self.whole, self.pack, self.budget, self.seed, self.method = whole, pack, budget, seed, method
+        self.cache: Cache = MemoryCache() if cache is None else cache
+
+    @cached_property
+    def originals(self) -> Exhibit:
+        return within(self.whole, self.budget.films)
+
+    @cached_property
+    def exhibit(self) -> Exhibit:
+        return self.originals.paired
+
+    @cached_property
+    def look(self) -> Look:
+        """What attackers see in the films."""
+        return self.look_at(self.originals)
+
+    def look_at(self, originals: Exhibit) -> Look:
+        from updp.evaluation.probes.attacks.features import Look
+
+        return Look(originals, self.pack, self.budget, self.cache)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """A fresh stream from the probe's seed."""
+        return np.random.default_rng(self.seed)
+
+    @cached_property
+    def scored(self) -> NDArray[np.int64]:
+        """Rows of the exhibit whose patients no attacker learned from."""
+        return self.exhibit.rows(*SCORED)
+
+    @cached_property
+    def people(self) -> list[NDArray[np.intp]]:
+        """The scored rows of each patient."""
+        return by_patient(self.exhibit.patients, self.scored)
+
+    @property
+    def several(self) -> int:
+        """Scored patients with two films or more."""
+        return sum(len(films) > 1 for films in self.people)
+
+    def pairs(self, kind: PairKind, rows: NDArray[Any] | None = None) -> Pairs:
+        """As many pairs of one patient as of two, among the scored rows or these."""
+        patients, most = self.exhibit.patients, self.budget.per_patient
+        rows = self.scored if rows is None else rows
+        rng = np.random.default_rng([self.seed, *kind.encode()])
+        if kind == "own film":
+            return own_pairs(patients, rows, rng, most)
+        return balanced_pairs(patients, rows, rng, most, ordered=kind == "another film")
+
+
+class Probe(ABC):
+    """An attack or a measure of utility: it answers one question about a release.
+
+    It learns from the train split of an exhibit and is measured on the patients of the others.
+    """
+
+    name: ClassVar[str]
+    question: ClassVar[str]  # an id in ``updp.core.questions``
+    quick: ClassVar[bool] = True  # whether a quick evaluation asks it
 
     def run(
         self,
@@ -93,7 +176,20 @@ class Attack(Protocol):
         budget: Budget,
         rng: np.random.Generator,
         cache: Cache | None = None,
-    ) -> list[Measurement]: ...
+        method: MethodUse | None = None,
+    ) -> list[Measurement]:
+        """Every figure, and every one that could not be had with the reason."""
+        inquiry = Inquiry(exhibit, pack, budget, int(rng.integers(2**31)), cache, method)
+        with limited(budget.threads):
+            found = self.measure(inquiry)
+        return [
+            replace(m, question=m.question or self.question, seed=inquiry.seed if m.seed is None else m.seed)
+            for m in found
+        ]
+
+    @abstractmethod
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        """What this probe finds."""
 
 
 def within(exhibit: Exhibit, most: int) -> Exhibit:
@@ -216,30 +312,24 @@ def roc_points(same: NDArray[np.bool_], scores: NDArray[Any], most: int = POINTS
 
 
 def absent(
-    names: Sequence[str],
+    metrics: Sequence[str],
     reason: str,
     *,
-    question: str,
-    attacker: str | None = None,
     n: int = 0,
-    chance: float | None = None,
     better: Better = "lower",
     needed: int | None = None,
+    detail: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> list[Measurement]:
-    """These measurements, not measured for this reason."""
-    detail: dict[str, Any] = {"question": question}
-    if needed is not None:
-        detail["patients_needed"] = needed
-    return [
-        Measurement.missing(name, reason, n=n, chance=chance, better=better, attacker=attacker, detail=detail)
-        for name in names
-    ]
+    """These metrics, not measured for this reason."""
+    about = {**(detail or {}), **({} if needed is None else {"patients_needed": needed})}
+    return [Measurement.missing(metric, reason, n=n, better=better, detail=about, **fields) for metric in metrics]
 
 
 def too_few(have: int, what: str, need: int = FEWEST_PATIENTS) -> str:
     return f"too few {what}: {have}, at least {need} needed"
 
 
-def named(measurement: Measurement, name: str, **detail: Any) -> Measurement:
-    """The measurement under another name, with further detail."""
-    return replace(measurement, name=name, detail={**measurement.detail, **detail})
+def with_detail(measurement: Measurement, **detail: Any) -> Measurement:
+    """The measurement with further detail."""
+    return replace(measurement, detail={**measurement.detail, **detail})
