@@ -1,4 +1,4 @@
-# Two commands for a fresh machine with Python 3.11 and pip: `make demo` and `make test`.
+# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make docs`.
 PYTHON ?= python3.11
 PIP = .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 export PIP_CONSTRAINT =
@@ -15,8 +15,10 @@ test: .venv/.dev
 	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
 	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
 
-docs: .venv/.dev
+docs: .venv/.docs
 	.venv/bin/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+	@echo "open site/index.html"
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -29,7 +31,11 @@ docs: .venv/.dev
 	$(PIP) -e '.[ocr,dev]'
 	touch $@
 
+.venv/.docs: .venv/.demo
+	$(PIP) -e '.[ocr,docs]'
+	touch $@
+
 clean:
-	rm -rf .venv demo-out
+	rm -rf .venv demo-out site
 
 .PHONY: demo test docs clean

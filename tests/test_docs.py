@@ -3,10 +3,13 @@
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from docs import import_graph
 from updp.core.policy import BadPolicy, Policy
 
 ROOT = Path(__file__).parents[1]
@@ -15,11 +18,17 @@ PAGES = sorted([*DOCS.rglob("*.md"), *(path for path in [ROOT / "README.md"] if 
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 
 
-def generator():
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+def generator(name="generate"):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def made_for_the_site(monkeypatch):
+    """The pages that exist only in the built site: path within docs/ to content."""
+    monkeypatch.setitem(sys.modules, "import_graph", import_graph)
+    return generator("site_hooks").generated()
 
 
 @pytest.mark.parametrize("name", ["reference/policy.md", "reference/policy.schema.json", "reference/command-line.md",
@@ -35,7 +44,8 @@ def anchors(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_relative_links_resolve(page):
+def test_relative_links_resolve(page, monkeypatch):
+    built = {DOCS / name for name in made_for_the_site(monkeypatch)}
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     broken = []
     for target in LINK.findall(text):
@@ -43,8 +53,8 @@ def test_relative_links_resolve(page):
             continue
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
-        resolves = found.exists() and ROOT in found.parents
-        if not resolves or (anchor and found.suffix == ".md" and anchor not in anchors(found)):
+        resolves = (found.exists() and ROOT in found.parents) or found in built
+        if not resolves or (anchor and found not in built and found.suffix == ".md" and anchor not in anchors(found)):
             broken.append(target)
     assert not broken
 
@@ -65,3 +75,49 @@ def test_policies_in_the_how_to_are_valid(block):
 def test_schema_describes_every_section():
     schema = json.loads((DOCS / "reference" / "policy.schema.json").read_text("utf-8"))
     assert set(schema["properties"]) == set(Policy.model_fields)
+
+
+def nav_pages(nav):
+    for entry in nav:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for value in entry.values():
+                yield from nav_pages([value] if isinstance(value, str) else value)
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_every_entry_is_a_page(monkeypatch):
+    listed = list(nav_pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]))
+    notebooks = {path.relative_to(DOCS).with_suffix(".md").as_posix() for path in DOCS.rglob("*.ipynb")}
+    written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    made = {name for name in made_for_the_site(monkeypatch) if name.endswith(".md") and "/api/" not in name}
+    assert sorted(listed) == sorted(notebooks | written | made)
+
+
+def test_the_site_uses_nothing_from_the_network():
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    assert settings["theme"]["font"] is False
+    assert "://" not in (ROOT / "mkdocs.yml").read_text("utf-8")
+
+
+def test_the_import_graph_shows_every_part_and_the_page_of_parts_says_what_each_is_for(monkeypatch):
+    made = made_for_the_site(monkeypatch)
+    for part in import_graph.ORDER:
+        assert f">{part}</text>" in made["pictures/import-graph.svg"]
+        assert re.search(rf"^\| `{part}` \| \w.+ \|", made["reference/parts.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize("notebook", sorted(DOCS.rglob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_run_from_top_to_bottom(notebook, tmp_path, monkeypatch):
+    import matplotlib
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    assert not any(cell.get("outputs") for cell in cells), "clear the output before committing"
+    names = {"__name__": "__main__"}
+    with matplotlib.rc_context():
+        matplotlib.use("Agg")
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                exec("".join(cell["source"]), names)
+    assert names["outcome"].released > 0

@@ -1,84 +1,10 @@
-"""Imports point one way: a part of the package uses only those before it in ``ORDER``.
-
-Imports inside functions count, since they are dependencies too; those for type checkers alone do not.
-"""
+"""Imports point one way: a part of the package uses only those before it in ``ORDER`` of ``docs/import_graph.py``."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-SRC = Path(__file__).parents[1] / "src"
-
-#: The parts, each using only those before it. ``updp`` is the package's own front: the public names and ``__main__``.
-ORDER = (
-    "core",
-    "domains",
-    "imaging",
-    "reports",
-    "screening",
-    "sources",
-    "models",
-    "training",
-    "methods",
-    "release",
-    "pipeline",
-    "evaluation",
-    "bench",
-    "virtual",
-    "cli",
-    "updp",
-)
-
-
-def modules() -> dict[str, Path]:
-    """Every module of the package by its dotted name."""
-    found = {}
-    for path in sorted((SRC / "updp").rglob("*.py")):
-        parts = path.relative_to(SRC).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
-
-
-def imported(code: str, own: str = "", *, registered: bool = True) -> Iterator[str]:
-    """The modules of this package that a module imports, wherever it does, and those its registry names."""
-    waiting: list[ast.AST] = [ast.parse(code)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            waiting += node.orelse
-            continue
-        waiting += ast.iter_child_nodes(node)
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name.split(".")[0] == "updp")
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{own}: a relative import"
-            if node.module and node.module.split(".")[0] == "updp":
-                inner = [f"{node.module}.{name.name}" for name in node.names]
-                yield from (name if name in MODULES else node.module for name in inner)
-        elif registered and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            place = node.value.partition(":")[0]
-            if place in MODULES and place not in ("updp", own):
-                yield place
-
-
-def part_of(module: str) -> str:
-    names = module.split(".")
-    return names[1] if len(names) > 1 and names[1] != "__main__" else "updp"
-
-
-def edges(*, registered: bool = True) -> dict[str, set[str]]:
-    """Module -> the modules it imports."""
-    return {
-        name: set(imported(path.read_text("utf-8"), name, registered=registered)) - {name}
-        for name, path in MODULES.items()
-    }
+from docs.import_graph import MODULES, ORDER, edges, imported, part_edges, part_of, reduced
 
 
 def back_edges(graph: dict[str, set[str]]) -> list[str]:
@@ -151,3 +77,9 @@ def test_a_back_edge_and_a_circle_are_found():
     graph = {"updp.core.keys": {"updp.cli"}, "updp.cli": {"updp.core.keys"}}
     assert back_edges(graph) == ["updp.core.keys -> updp.cli"]
     assert cycles(graph) == [["updp.cli", "updp.core.keys"]]
+
+
+def test_a_drawing_leaves_out_only_what_follows_from_other_edges():
+    graph = {"a": set(), "b": {"a"}, "c": {"a", "b"}}
+    assert reduced(graph) == {"a": set(), "b": {"a"}, "c": {"b"}}
+    assert set(part_edges()) == set(ORDER)

@@ -16,7 +16,6 @@ app = typer.Typer(
     name="updp",
     help="Share radiology data between hospitals without sharing the patients.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # its tracebacks show local variables, and those hold patients
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -1,8 +1,10 @@
 """Reports: find what identifies, replace it, keep every finding.
 
->>> from updp.reports import scan
->>> [(s.category, s.why) for s in scan("Seen by Dr. Smith.")]
-[('staff', 'title dr')]
+Example::
+
+    >>> from updp.reports import scan
+    >>> [(s.category, s.why) for s in scan("Seen by Dr. Smith.")]
+    [('staff', 'title dr')]
 
 ``Detector`` finds, ``Cleaner`` replaces, ``scan_lines`` reads a corpus, ``lexicon`` holds the word lists,
 ``surrogates`` what stands in their place. Stands between screening and image in the flow.
