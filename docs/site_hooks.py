@@ -57,9 +57,17 @@ def executed(notebook: Path) -> dict[str, str | bytes]:
     return {f"{folder}/{notebook.stem}.md": text, **pictures}
 
 
+def guides() -> list[Path]:
+    """The extension guides: how to add a method, an attacker, a source, a domain."""
+    return sorted(DOCS.glob("how-to/add-a*.md"))
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add the pages of the API to the navigation."""
+    """Add the pages of the API and the extension guides to the navigation."""
     for section in config.nav or ():
+        for entry in section.get("How to", ()):
+            if "Extend" in entry:
+                entry["Extend"] += [path.relative_to(DOCS).as_posix() for path in guides()]
         for entry in section.get("Reference", ()):
             if API in entry:
                 entry[API] += [{part: f"reference/api/{part}.md"} for part in _PARTS]
