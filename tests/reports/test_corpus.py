@@ -22,7 +22,7 @@ def test_lines_in_spans_out() -> None:
     made = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [m["id"] for m in made] == ["a", 2, "c"]
     assert [(s["category"], rows[0]["text"][s["start"] : s["end"]]) for s in made[0]["spans"]] == [
-        ("staff", "Okafor"),
+        ("staff", "Dr. Okafor"),
         ("date", "3/4/2019"),
     ]  # type: ignore[index]
     assert set(made[0]["spans"][0]) == {"start", "end", "category", "score"}

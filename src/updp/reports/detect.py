@@ -9,12 +9,14 @@ unless a title, a credential or a header field says that a person is meant.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-from updp.reports.categories import HOLE
+from updp.reports.edges import widen
 from updp.reports.lexeme import Lexeme, is_medical
-from updp.reports.lexicon import vocabulary, word_class
+from updp.reports.lexicon import word_class
+from updp.reports.merge import cut, joined, merge
 from updp.reports.rules import Reading, Rules, found, heads_name
 from updp.reports.tagger import Features, Tagger, kept_features, windows
 from updp.reports.view import plain
@@ -32,8 +34,9 @@ _ARTICLES = frozenset(["the", "a", "an", "this", "that", "of", "it", "its"])
 _FUNCTION_WORDS = frozenset(["on", "at", "and", "to", "who", "in", "from", "as", "via", "for"])
 _SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
 _LONGEST_NAME = 40
+#: So many names are counted in a text one by one.
+_FEW = 40
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
-_WORDS = re.compile(r"\w+")
 _LETTERS_ANY = re.compile(r"[^\W\d_]+")
 _LABEL_CATEGORY = {
     "NAME": "name",
@@ -65,19 +68,34 @@ class Detector:
         """Every span of ``text``, in order, none overlapping another."""
         view = plain(text)
         seen = view.text
-        read = self._rules.read(seen)
-        tagged: list[Span] = []
-        for first, last in windows(read.known, read.small):
-            tagged += self._tag(seen, read, first, last)
-        tagged += read.named
-        if tagged:
-            tagged += self._again(read, tagged)
-        merged = _merge(seen, read.ruled, tagged)
+        passages = [(a, seen[a:b], *self._read(seen[a:b])) for a, b in cut(seen)]
+        people = People()
+        for _, _, read, tagged in passages:
+            if tagged:
+                people.add(read.lower, tagged)
+        merged: list[Span] = []
+        for start, piece, read, tagged in passages:
+            found = tagged + self._again(read, tagged, people) if people.names else tagged
+            spans = merge(piece, read.ruled, found)
+            if start:
+                spans = [s._replace(start=s.start + start, end=s.end + start) for s in spans]
+                merged = joined(seen, merged, spans)
+            else:
+                merged = spans
+        merged = widen(seen, merged)
         # What rules are sure of is a round number.
         merged = [s if s.why != "tagger" else s._replace(score=round(s.score, 3)) for s in merged]
         if view.starts is None:
             return merged
         return [Span(*view.original(a, b), category, score, why) for a, b, category, score, why in merged]
+
+    def _read(self, text: str) -> tuple[Reading, list[Span]]:
+        """A passage as rules read it, and the names and other spans found in it."""
+        read = self._rules.read(text)
+        tagged: list[Span] = []
+        for first, last in windows(read.known, read.small):
+            tagged += self._tag(text, read, first, last)
+        return read, tagged + read.named
 
     def _tag(self, text: str, read: Reading, first: int, last: int) -> list[Span]:
         tagger, known = self._tagger, read.known
@@ -346,22 +364,16 @@ class Detector:
                     return True
         return False
 
-    def _again(self, read: Reading, tagged: list[Span]) -> list[Span]:
+    def _again(self, read: Reading, tagged: list[Span], people: People) -> list[Span]:
         """A name once found is found everywhere else in the same report."""
-        lower = read.lower
-        people = [t for t in tagged if t.category == "name" or t.category == "staff"]
-        certain: dict[str, int] = {}
-        for start, end, _, score, _ in people:
-            if score >= 0.7:
-                for name in _LETTERS.findall(lower, start, end):
-                    certain[name] = certain.get(name, 0) + 1
-        again = {name for name, once in certain.items() if lower.count(name) > once}
+        again = people.again(read.lower)
         short = {k.stem for k in read.known if k.initials}
-        letters = short & _initials(lower, people) if short else short
+        letters = short & people.initials if short else short
         again |= letters
         if not again:
             return []
-        taken = {match.start() for start, end, *_ in people for match in _LETTERS.finditer(lower, start, end)}
+        mine = [t for t in tagged if t.category == "name" or t.category == "staff"]
+        taken = {match.start() for start, end, *_ in mine for match in _LETTERS.finditer(read.lower, start, end)}
         return [
             found(
                 read.tokens,
@@ -381,16 +393,32 @@ class Detector:
         ]
 
 
-def _initials(lower: str, people: list[Span]) -> set[str]:
-    """Initials of people named in full."""
-    out: set[str] = set()
-    for start, end, _, score, _ in people:
-        if score >= 0.75:
-            parts = _LETTERS_ANY.findall(lower, start, end)
-            if 2 <= len(parts) <= 3 and len(parts[0]) > 1 and len(parts[-1]) > 1:
-                letters = "".join([part[0] for part in parts])
-                out |= {letters, letters[1:] + letters[0]}
-    return out
+class People:
+    """The names that stand in a report for certain, and the initials of those named in full."""
+
+    def __init__(self) -> None:
+        self.names: Counter[str] = Counter()
+        self.initials: set[str] = set()
+
+    def add(self, lower: str, found: list[Span]) -> None:
+        """Take in the names among what was ``found`` in a passage, given in small letters."""
+        for start, end, category, score, _ in found:
+            if score < 0.7 or category not in ("name", "staff"):
+                continue
+            self.names.update(_LETTERS.findall(lower, start, end))
+            if score >= 0.75:
+                parts = _LETTERS_ANY.findall(lower, start, end)
+                if 2 <= len(parts) <= 3 and len(parts[0]) > 1 and len(parts[-1]) > 1:
+                    letters = "".join([part[0] for part in parts])
+                    self.initials |= {letters, letters[1:] + letters[0]}
+
+    def again(self, lower: str) -> set[str]:
+        """The names that may stand once more in a passage. To count each of many would take longer than to look
+        at every word.
+        """
+        if len(self.names) > _FEW:
+            return set(self.names)
+        return {name for name, once in self.names.items() if lower.count(name) > once}
 
 
 def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:
@@ -526,116 +554,6 @@ def _no_edge(k: Lexeme, capital: bool) -> bool:
 
 def _is_initial(known: list[Lexeme], i: int) -> bool:
     return known[i].size == 1 and known[i].upper and i + 1 < len(known) and known[i + 1].text == "."
-
-
-#: When two layers disagree about overlapping words, the more specific kind names the span.
-_RANK = {
-    name: rank
-    for rank, name in enumerate(
-        [
-            "hole",
-            "email",
-            "url",
-            "ip",
-            "ssn",
-            "fax",
-            "phone",
-            "mrn",
-            "accession",
-            "health_plan",
-            "account",
-            "licence",
-            "device",
-            "vehicle",
-            "username",
-            "date",
-            "time",
-            "age",
-            "address",
-            "unit",
-            "staff",
-            "name",
-            "institution",
-            "location",
-            "id",
-        ]
-    )
-}
-
-
-def _precedence(f: Span) -> tuple[bool, float, int, int]:
-    """Holes first, then by score; between rule and tagger of equal score the rule; then the more specific kind."""
-    return f.category != HOLE, 0.15 * (f.why == "tagger") - int(f.score * 10) / 10, _RANK[f.category], f.start - f.end
-
-
-def _merge(text: str, ruled: list[Span], tagged: list[Span]) -> list[Span]:
-    """One list without overlaps: holes first, then what a rule is sure of, then the tagger."""
-    found = sorted(ruled + tagged)
-    taken: list[Span] = []
-    i, n = 0, len(found)
-    while i < n:
-        first = found[i]
-        reach = first.end
-        j = i + 1
-        while j < n and found[j].start < reach:
-            reach = max(reach, found[j].end)
-            j += 1
-        best = first if j == i + 1 else min(found[i:j], key=_precedence)
-        if best.start == first.start and best.end == reach:
-            kept = _trimmed(text, best.start, reach)
-            if kept:
-                taken.append(best._replace(start=kept[0], end=kept[1]) if kept != best[:2] else best)
-        else:
-            taken += _settle(text, found[i:j])
-        i = j
-    return taken
-
-
-def _trimmed(text: str, a: int, b: int) -> tuple[int, int] | None:
-    """A span without signs and spaces at its edges that say nothing."""
-    while a < b and not text[a].isalnum() and text[a] not in "(+#[_*<":
-        a += 1
-    while a < b and not text[b - 1].isalnum() and text[b - 1] not in ")]_*>.":
-        b -= 1
-    return (a, b) if a < b else None
-
-
-def _settle(text: str, found: list[Span]) -> list[Span]:
-    """Spans that overlap each other: the first by precedence keeps its whole, the others what is left of them."""
-    taken: list[Span] = []
-    low = found[0].start
-    used = bytearray(max([f.end for f in found]) - low)
-    for start, end, category, score, why in sorted(found, key=_precedence):
-        if used.find(1, start - low, end - low) < 0:
-            pieces = [(start, end)]
-            whole = True
-        elif category == HOLE:
-            continue
-        else:
-            pieces = []
-            whole = False
-            at = start - low
-            while at < end - low:
-                stop = used.find(1, at, end - low)
-                stop = end - low if stop < 0 else stop
-                if stop > at:
-                    pieces.append((at + low, stop + low))
-                at = used.find(0, stop, end - low) if stop < end - low else end - low
-                at = end - low if at < 0 else at
-        for piece in pieces:
-            kept = _trimmed(text, *piece)
-            if kept is None or (not whole and (kept[1] - kept[0] < 2 or _says_nothing(text[slice(*kept)]))):
-                continue
-            taken.append(Span(*kept, category, score, why))
-            used[kept[0] - low : kept[1] - low] = b"\1" * (kept[1] - kept[0])
-    taken.sort()
-    return taken
-
-
-def _says_nothing(piece: str) -> bool:
-    """Whether what is left of a span after another took its part is plain words."""
-    words = vocabulary()
-    return all(words.get(w.lower(), "0") > "1" or len(w) < 2 or w.lower() in _NEVER for w in _WORDS.findall(piece))
 
 
 @lru_cache(maxsize=1)

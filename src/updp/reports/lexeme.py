@@ -21,7 +21,9 @@ _CONTRACTED = frozenset(("ll", "ve", "re", "d", "m", "t"))
 #: What may lead to a name without being a title, a credential or a relative.
 _SIGNS = frozenset((",", ":"))
 _PATIENT = frozenset(("pt", "patient"))
-_SPECIAL = _NAME_TITLES | _NAME_CREDENTIALS | _NEVER | _KIN | _PATIENT
+_HEADS = word_class("eponym_heads")
+_WHERE = frozenset(("at", "from", "to"))
+_SPECIAL = _WHERE | _NAME_TITLES | _NAME_CREDENTIALS | _NEVER | _KIN | _PATIENT | _HEADS
 
 
 def is_medical(lower: str) -> bool:
@@ -81,7 +83,9 @@ class Lexeme:
     initials: bool  # it may stand for a person named elsewhere
     level: int  # how suspicious by itself: 0, SLIP, 1 (a capital that may open a sentence) or 2
     wanted: int  # what rules look for where it stands
-    call: str  # how it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""
+    # How it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""; or elsewhere:
+    # "head" (behind an eponym), "where" (before a place).
+    call: str
     features: (
         tuple[
             tuple[bytes, ...],
@@ -243,6 +247,10 @@ class Lexemes:
                 call = "patient"
             elif credential:
                 call = "credential"
+            elif small and stem in _HEADS:
+                call = "head"
+            elif small and stem in _WHERE:
+                call = "where"
         else:
             lexeme.never = lexeme.title = lexeme.credential = False
         if size == 1:

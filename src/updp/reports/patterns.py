@@ -1,8 +1,8 @@
 """The pattern layer: numbers, dates, addresses and names with the words that announce them (``data/patterns.toml``).
 
-A pattern is data; what a regular expression cannot say (a date that exists, a street that is no CT scan) is one of the
-checks below. Every pattern is linear in the length of the text, and most are not tried at all: a pattern says what must
-be there before it is worth a try.
+A pattern is data; what a regular expression cannot say is a test in ``checks``. Every pattern is
+linear in the length of the text, and most are not tried at all: a pattern says what must be there before it is worth a
+try.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from string import ascii_lowercase
 from typing import Any
 
-from updp.reports.lexicon import LayerMissing, names, places, read_data, vocabulary, whitelist, word_class
+from updp.reports.checks import CHECKS, DATE_SIGNS, digits
+from updp.reports.lexicon import LayerMissing, read_data
 from updp.reports.words import Span, Tokens
 
 #: What leads up to a place is read this far back.
@@ -107,7 +107,7 @@ class Patterns:
                 row.get("sign", False),
                 row.get("final", False),
                 tuple(g for g in ("v", "v2") if g in regex.groupindex),
-                _CHECKS[row["check"]] if "check" in row else None,
+                CHECKS[row["check"]] if "check" in row else None,
             )
             if row["at"] == "text":
                 needs = {n.lower() for n in row.get("needs", ())}
@@ -195,7 +195,7 @@ class Patterns:
         for i in sites:
             word = words[i]
             if "0" <= word[0] <= "9":
-                self._at_digits(text, tokens, i, out)
+                self._atdigits(text, tokens, i, out)
                 continue
             anchored = self._words.get(word.lower())
             if anchored is None or (out and starts[i] < out[-1].end and self._inside_date(text, tokens, i, out[-1])):
@@ -206,7 +206,7 @@ class Patterns:
                 self._at_word(patterns, text, tokens, i, out)
         return out
 
-    def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
+    def _atdigits(self, text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
         """A run of digits opens a number, belongs to a code that opens before it, or goes on with either."""
         words, starts, ends = tokens.words, tokens.starts, tokens.ends
         at = starts[i]
@@ -334,6 +334,8 @@ class Patterns:
         why = ""
         if j >= 0 and at - ends[j] < 40:
             word = words[j].lower()
+            if word == "x" and j and words[j - 1].isdigit():
+                return  # "512 x 512"
             found, why = self._lookup(words, j, word, numbered)
             if (
                 found is None
@@ -348,7 +350,8 @@ class Patterns:
                     k -= 1
                 if k >= 0:
                     found, why = self._lookup(words, k, words[k].lower(), True)
-                    if found is not None and found.category in ("vehicle", "licence", "account", "address"):
+                    joined = text[starts[j] + len(words[j])] in "./_-"
+                    if found is not None and (joined or found.category in _LETTERED_NUMBERS):
                         at = starts[j]
                     else:
                         found = None
@@ -362,7 +365,7 @@ class Patterns:
         if match is None:
             return
         value = match.group().rstrip(" .-/")
-        if _digits(value) < found.digits or _UNIT.match(text, match.start() + len(value)):
+        if digits(value) < found.digits or _UNIT.match(text, match.start() + len(value)):
             return
         if found.category not in ("phone", "fax") and _is_date(value):
             return
@@ -387,6 +390,8 @@ class Patterns:
         return found, word
 
 
+#: Numbers before which letters may stand, a space between.
+_LETTERED_NUMBERS = ("vehicle", "licence", "account", "address")
 #: A cue that stands for the names of institutions.
 INSTITUTION = -1
 _LONGEST = 15
@@ -395,10 +400,16 @@ _SIGNED = "\0"
 _GOES_ON = re.compile(r"\w|.{0,2}\d", re.DOTALL)
 #: Words behind a number among which its street must be named.
 _SOON = 14
-_VALUE = re.compile(
-    r"(?:[A-Za-z]{0,5}[-/]?\d[\dA-Za-z]{0,20}(?:[-/.]{1,2}[\dA-Za-z]{1,12}){0,5}|[A-Za-z]{1,5}\d[\dA-Za-z/-]{1,20}|"
-    r"[A-Z]{2,5}(?:-[A-Z0-9]{1,8}){0,3}-\d{2,12})(?![\dA-Za-z])"
+#: Digits one by one, or groups of them with the same sign between.
+_GROUPS = (
+    r"(?:\d ){3,11}\d(?![\dA-Za-z/]|\.\d)|"
+    r"\d{1,4}(?P<sign>[ ._/-])\d{2,6}(?:(?P=sign)\d{1,6}){0,4}(?![\dA-Za-z]|/\d)"
 )
+_CODED = (
+    r"[A-Za-z]{0,5}[-/._]?\d[\dA-Za-z]{0,20}(?:[-/._]{1,2}[\dA-Za-z]{1,12}){0,5}|[A-Za-z]{1,5}\d[\dA-Za-z/-]{1,20}|"
+    r"[A-Z]{2,5}(?:-[A-Z0-9]{1,8}){0,3}-\d{2,12}"
+)
+_VALUE = re.compile(rf"(?:{_GROUPS}|{_CODED})(?![\dA-Za-z])")
 _PHONE = re.compile(
     r"(?:\+\d{1,3}[\s.-]?)?\(?\d{1,5}\)?(?:(?:[.-]|\s(?:-\s)?)\(?\d{2,5}\)?){1,4}(?!\d)|\(\d{3}\)\s?\d{3}[\s.-]?\d{4}|\+?\d{3,15}(?![\d/:])"
 )
@@ -408,7 +419,7 @@ _VALUES = {
     "ssn": re.compile(r"\d[\d -]{3,22}\d(?!\d)|[A-Z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[A-Z]"),
     "address": re.compile(r"[A-Za-z]{0,2}\d[\dA-Za-z]{1,5}(?:[ -]\d[\dA-Za-z]{1,3})?(?![\dA-Za-z])"),
     "vehicle": re.compile(r"[A-Z0-9]{1,4}(?:[ -][A-Z0-9]{2,4}){1,2}(?![A-Za-z0-9])|[A-Z0-9]{5,17}(?![A-Za-z0-9])"),
-    "account": re.compile(r"\d{4}(?:[ -]\d{2,7}){2,4}(?!\d)|" + _VALUE.pattern),
+    "account": re.compile(rf"\d{{4}}(?:[ -]\d{{2,7}}){{2,4}}(?!\d)|(?:{_CODED})(?![\dA-Za-z])"),
 }
 _UNIT = re.compile(
     r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|"
@@ -422,7 +433,7 @@ def _is_date(value: str) -> bool:
     """Whether what follows "MRN" or the like is rather a date (of the visit, of birth) than a number."""
     if not _DATE.fullmatch(value):
         return False
-    numbers = [int(n) for n in _DATE_SIGNS.split(value)]
+    numbers = [int(n) for n in DATE_SIGNS.split(value)]
     day, month = numbers[-2:] if numbers[0] > 31 else numbers[:2]
     return (0 < min(day, month) <= 12 and max(day, month) <= 31) or "/" in value
 
@@ -456,13 +467,6 @@ def _stretches(text: str, places: list[int]) -> list[tuple[int, int]]:
 
 
 _SPACE = re.compile(r"\s")
-_DATE_SIGNS = re.compile(r"[/.-]")
-_RATIO = re.compile(
-    r"(?:titer|titre|dilution|ratio|diluted|i:e|epinephrine|concentration)s?\W*(?:of|is|at|was)?\W*$", re.IGNORECASE
-)
-_MAY_BE = re.compile(r"\s?(?:mm|cm|mg|ml|to|or|more|hours|days|weeks)")
-_MAY_NUMBER = re.compile(r"may\s\d{1,2}$")
-_SHORT_MONTH = re.compile(r"(?:\d{1,2}\s?)?(?:mar|dec|sep|may)$")
 
 
 def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Span]) -> bool:
@@ -484,317 +488,3 @@ def _keep(pattern: Pattern, match: re.Match[str], text: str, out: list[Span]) ->
     if end > start:
         out.append(Span(start, end, pattern.category, pattern.score, pattern.name))
     return True
-
-
-# -- checks ------------------------------------------------------------------------------------------------------------
-
-
-def _date(match: re.Match[str], text: str) -> bool:
-    parts = _DATE_SIGNS.split(match.group())
-    numbers = [int(p) for p in parts]
-    if len(parts[0]) == 4:
-        return True
-    if match.group("a") == "." and len(parts[2]) == 2:
-        # 1.2.15 is rather a paragraph than a date unless it can be one.
-        return 1 <= numbers[0] <= 31 and 1 <= numbers[1] <= 12 and numbers[0] + numbers[1] > 3
-    # 13/13/2019 is a date somebody mistyped; 120-80-60 is not one.
-    return numbers[0] <= 31 and numbers[1] <= 31 and numbers[0] > 0
-
-
-def _month(match: re.Match[str], text: str) -> bool:
-    found = match.group()
-    if _MAY_NUMBER.match(found) and _MAY_BE.match(text, match.end()):
-        return False
-    # "dec 5", "mar 3" in running small letters are rather slips than dates unless something more follows.
-    return not _SHORT_MONTH.match(found)
-
-
-def _month_alone(match: re.Match[str], text: str) -> bool:
-    word = match.group()
-    if word in ("may", "march") and re.search(
-        r"\b(?:since|until|last|next)\s$", text[max(0, match.start() - 7) : match.start()]
-    ):
-        return True
-    return not word.islower() or word in (
-        "january",
-        "february",
-        "july",
-        "september",
-        "october",
-        "november",
-        "december",
-        "april",
-    )
-
-
-_SCORE = re.compile(r"(?:grade|pain|rated?|score|strength|bp|power|stage)\W*(?:of|to|in|by|and)?\W*$")
-_LINK = re.compile(r"\b(?:in|of|to|and|by)\s$")
-_STUDY_OF = re.compile(r"\b(?:ct|cxr|mri|film|films|study|exam|scan|radiograph|x-?rays?|images?|echo|labs)\sof\s$")
-_AT = re.compile(r"\s(?:at|@)\s")
-
-
-def _slash_date(match: re.Match[str], text: str) -> bool:
-    before = text[max(0, match.start() - 16) : match.start()].lower()
-    first, second = match.group().split("/")[:2]
-    if _SCORE.search(before):
-        return False
-    if _LINK.search(before) and int(second) <= 10 and len(second) < 2:
-        # "3 of 3/5", "to 4/5" are none; "CT of 3/5", "moved to 4/5 at noon" are.
-        return bool(_STUDY_OF.search(before) or _AT.match(text, match.end()))
-    return int(first) <= 12
-
-
-def _time(match: re.Match[str], text: str) -> bool:
-    return not _RATIO.search(text[max(0, match.start() - 22) : match.start()])
-
-
-def _url(match: re.Match[str], text: str) -> bool:
-    found = match.group().lower()
-    return "://" in found or found.startswith("www.") or not re.fullmatch(r"(?:e\.g|i\.e|p\.o|b\.i\.d|q\.d)\w*", found)
-
-
-def _ip(match: re.Match[str], text: str) -> bool:
-    found = match.group()
-    if ":" in found and found.count(":") < 7 and "::" not in found and not re.search("[A-Fa-f]", found):
-        return False  # a time with seconds, or a ratio
-    return "." in found or found.count(":") >= 3 or "-" in found
-
-
-_MEASURE = re.compile(r"\s?(?:mg|ml|mcg|units|mm|cm|cc)\b", re.IGNORECASE)
-
-
-def _digits(value: str) -> int:
-    return sum(map(str.isdigit, value))
-
-
-def _phone(match: re.Match[str], text: str) -> bool:
-    return 7 <= _digits(match.group()) <= 17 and not _MEASURE.match(text, match.end(), match.end() + 7)
-
-
-def _username(match: re.Match[str], text: str) -> bool:
-    value = match.group("v").lower()
-    return value not in vocabulary() and not value.isdigit()
-
-
-def _typist(match: re.Match[str], text: str) -> bool:
-    head, tail = re.split(r"[/:]", match.group("v"))[:2]
-    white = _white()
-    if ":" in match.group("v") and not (tail.islower() and len(tail) <= 3):
-        return False
-    return (
-        not (head.lower() in white and tail.lower() in white)
-        and (tail.islower() or len(tail) <= 3)
-        and head.lower() not in _NO_TYPIST
-    )
-
-
-_NO_TYPIST = word_class("no_typist")
-
-
-_NO_CODE = re.compile(r"[TLCS]\d{1,2}-[TLCS]?\d{1,2}|\d+(?:mg|mm|cm|ml|g|kg|lb|u|mcg|iu|k)", re.IGNORECASE)
-
-
-def _code(match: re.Match[str], text: str) -> bool:
-    value = match.group()
-    return not _NO_CODE.fullmatch(value) and (_digits(value) >= 4 or "/" in value)
-
-
-_YEARS = re.compile(r"(?:19|20)\d\d-(?:19|20)\d\d")
-
-
-def _groups(match: re.Match[str], text: str) -> bool:
-    return _digits(match.group()) >= 6 and not _YEARS.fullmatch(match.group())
-
-
-def _word_number(match: re.Match[str], text: str) -> bool:
-    words = re.findall(r"[a-z]{2,}", match.group())
-    return not all(w in vocabulary() or w in _white() for w in words)
-
-
-_LOGIN = re.compile(r"(?:by|user|login|username|as|id|ist|typed)\W{0,3}$")
-
-
-def _dotted(match: re.Match[str], text: str) -> bool:
-    """Two words with a full stop and no space between are a slip; two names are a log-in name."""
-    known, words = names(), vocabulary()
-    one, two = match.group("one"), match.group("two")
-    if one in words and two in words:
-        return False
-    before = text[max(0, match.start() - 14) : match.start()].lower()
-    if _LOGIN.search(before):
-        return True
-    names_ = [max(known.get(part, "00U")[:2]) >= "2" for part in (one, two)]
-    if all(names_) and (one not in words or two not in words):
-        return True
-    return names_[1] and two not in words and one not in words and len(one) > 2
-
-
-_LETTERS = re.compile(r"[A-Za-z]+")
-
-
-def _rare_street(match: re.Match[str], text: str) -> bool:
-    words = _LETTERS.findall(match.group())[:-1]
-    known, places_ = names(), vocabulary()
-    return any(places_.get(w.lower(), "0") < "2" or max(known.get(w.lower(), "00U")[:2]) == "3" for w in words[:2])
-
-
-_NO_ADDRESS = re.compile(r"\d{1,2}\s(?:am|pm|of|mg|ml|mm|cm|days?|weeks?|hours?|year|views?)\b|\D", re.IGNORECASE)
-
-
-def _address(match: re.Match[str], text: str) -> bool:
-    words = _LETTERS.findall(match.group())
-    tail = text[match.end() : match.end() + 12]
-    if any(w.lower() in _white_anatomy() for w in words):
-        return False
-    short = words[-1].lower() if words else ""
-    if short in (
-        "ct",
-        "dr",
-        "st",
-        "pl",
-        "way",
-        "circle",
-        "run",
-        "park",
-        "row",
-        "walk",
-        "close",
-        "place",
-        "drive",
-        "square",
-        "route",
-    ):
-        body = words[:-1]
-        if not body or all(vocabulary().get(w.lower(), "0") == "3" for w in body):
-            return False
-        if short == "dr" and re.match(r"\.?\s[A-Z]", tail):
-            return False  # "2 pm Dr. Jones"
-    return not _NO_ADDRESS.match(match.group())
-
-
-def _initials(match: re.Match[str], text: str) -> bool:
-    letters = next(filter(None, match.groups())).lower()
-    return vocabulary().get(letters, "0") < "2" and letters not in _white() and letters not in _NO_TYPIST
-
-
-def _surnames(match: re.Match[str], text: str) -> bool:
-    known, words = names(), vocabulary()
-    three = [match[g].lower() for g in ("one", "two", "three")]
-    return sum(known.get(w, "00U")[1] > "1" and words.get(w, "0") < "3" for w in three) >= 2
-
-
-def _firm(match: re.Match[str], text: str) -> bool:
-    one = match["one"].lower()
-    return vocabulary().get(one, "0") < "2" or names().get(one, "00U")[1] == "3"
-
-
-def _state(match: re.Match[str], text: str) -> bool:
-    letters = match.group()[:2]
-    line = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
-    return letters.isupper() or (letters.islower() and line.islower())
-
-
-def _street(match: re.Match[str], text: str) -> bool:
-    words = match.group("v").split()
-    plain_kind = words[-1] in (
-        "Street",
-        "Avenue",
-        "Ave",
-        "Road",
-        "Rd",
-        "Boulevard",
-        "Blvd",
-        "Lane",
-        "Highway",
-        "Hwy",
-        "Parkway",
-    )
-    # Of other kinds of street only those named after somebody or with a word nobody knows: "on Left Port" is none.
-    return plain_kind or any(
-        vocabulary().get(w.lower(), "0") < "2" or max(names().get(w.lower(), "00U")[:2]) == "3" for w in words[:-1]
-    )
-
-
-_STATE_NAME = re.compile(r"([A-Za-z]+ )?([A-Za-z]+),?\s{1,2}$")
-
-
-def _state_zip(match: re.Match[str], text: str) -> bool:
-    before = _STATE_NAME.search(text, max(0, match.start() - 34), match.start())
-    if not before:
-        return False
-    one, two = (before.group(1) or "").strip().lower(), before.group(2).lower()
-    return (
-        two in STATES
-        or f"{one} {two}" in STATES
-        or (not before.group(2).islower() and (two in places() or f"{one} {two}" in places()))
-    )
-
-
-_LETTERED_UNIT = re.compile(r"(?:floor|room|bed|wing|bay|ward|rm|pod|building|tower|pavilion|bldg|cubicle)\s[a-z]")
-
-
-def _unit(match: re.Match[str], text: str) -> bool:
-    found = match.group("v").lower()
-    if _LETTERED_UNIT.fullmatch(found):
-        return (
-            match.group("v").split()[-1].isupper() and text[match.start() : match.end()].split()[-1] != "A"
-        ) or "ward" in found
-    return _digits(found) > 0
-
-
-_STREET_NEXT = re.compile(r"\s[A-Z0-9][\w']*\s(?:St|Ave|Rd|Bl|Dr|Ln|La|Ro)|\s(?:St|Ave|Rd|Blvd|Street|Road)")
-
-
-def _floor(match: re.Match[str], text: str) -> bool:
-    tail = text[match.end() : match.end() + 14]
-    # "123 West Street" is an address, and found as one.
-    return not _STREET_NEXT.match(tail)
-
-
-_CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
-    "date": _date,
-    "month": _month,
-    "month_alone": _month_alone,
-    "slash_date": _slash_date,
-    "time": _time,
-    "url": _url,
-    "ip": _ip,
-    "phone": _phone,
-    "username": _username,
-    "typist": _typist,
-    "code": _code,
-    "initials": _initials,
-    "surnames": _surnames,
-    "firm": _firm,
-    "state": _state,
-    "groups": _groups,
-    "word_number": _word_number,
-    "dotted": _dotted,
-    "rare_street": _rare_street,
-    "address": _address,
-    "street": _street,
-    "state_zip": _state_zip,
-    "unit": _unit,
-    "floor": _floor,
-}
-
-STATES = word_class("states")
-
-
-@lru_cache(maxsize=1)
-def _white() -> frozenset[str]:
-    return frozenset(t for terms in whitelist().values() for t in terms)
-
-
-@lru_cache(maxsize=1)
-def _white_anatomy() -> frozenset[str]:
-    groups = whitelist()
-    return frozenset(
-        t
-        for g in ("anatomy", "modality", "view", "pathology", "laterality", "measurement")
-        for t in groups[g]
-        if t not in _AMBIGUOUS
-    )
-
-
-_AMBIGUOUS = word_class("ambiguous_terms")

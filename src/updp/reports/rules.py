@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 
 from updp.reports.gazetteer import Gazetteer
+from updp.reports.institutions import Institutions
 from updp.reports.lexeme import Lexeme, Lexemes
 from updp.reports.lexicon import word_class
 from updp.reports.patterns import INSTITUTION, Patterns, shapes
@@ -23,11 +23,14 @@ _LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
 _PARTICLES = word_class("particles")
-_LEADING = word_class("leading")
-_WEAK_TAILS = word_class("weak_tails")
-_NEVER = word_class("never_names")
 #: Words behind which a person is named who has done or is told something.
 _AGENT_CUES = word_class("agent_cues")
+#: Fields for a name: what stands in one is a name whatever the word.
+_SURE_FIELDS = word_class("sure_fields")
+_NO_PERSON = word_class("no_person")
+_NO_VALUE = word_class("no_value")
+#: Words that lead to something else than a name.
+_NO_NAME = ("head", "where")
 _LAY = frozenset(["mr", "mrs", "ms", "miss", "patient", "pt", "wife", "husband", "son", "daughter", "mother", "father"])
 #: Credentials that are words, or stand for something else, unless a comma or names stand before them.
 _DOUBTFUL_CREDENTIALS = frozenset(("pa", "rt", "do", "np"))
@@ -58,7 +61,6 @@ _DOTTED_CREDENTIALS = frozenset(
 _NO_INITIALS = word_class("no_typist")
 #: A name that signs off stands this near to the end.
 _SIGN_OFF = 60
-_NO_SPACE = re.compile(r"\S+")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
 _BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
@@ -88,6 +90,7 @@ class Rules:
         self.patterns = Patterns()
         self.gazetteer = Gazetteer(extra_block, allow)
         self.lexemes = Lexemes(allow, self._wanted)
+        self.institutions = Institutions(self.patterns.institution, self.gazetteer.generic_heads, self.lexemes)
 
     def _wanted(self, word: str) -> int:
         """What is looked for where a word stands: 0 nothing, as at most words; 1 patterns; 2 phrases and perhaps
@@ -109,9 +112,12 @@ class Rules:
         listed, protected = self.gazetteer.find(text, lower, tokens, [i for i in sites if known[i].wanted > 1])
         cues = self.patterns.called(lower)
         ruled = self.patterns.find(text, tokens, shaped, cues, sites)
+        if protected and listed:
+            listed = [s for s in listed if s.score == 1.0 or not _inside(s, protected)]  # "Poland syndrome"
+        protected += eponyms(tokens, known)
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
-            ruled += self._institutions(shaped[0], text, cues[INSTITUTION])
+            ruled += self.institutions.named(shaped[0], text, cues[INSTITUTION])
         ruled += listed
         for first, last, words in collapse(tokens, ruled) if ruled else ():
             known[first:last] = self.lexemes.of(words)
@@ -119,6 +125,7 @@ class Rules:
         if text.rfind("--", -_SIGN_OFF) >= 0:
             ranges += self._signed_off(tokens, known)
         named = [found for _, _, found in ranges]
+        ruled += self.institutions.bare(tokens, known, shield)
         if ranges:
             self._fold(tokens, known, ranges)
         if not text.isascii():
@@ -156,7 +163,7 @@ class Rules:
         n = len(words)
         for i, k in enumerate(known):
             call = k.call
-            if not call:
+            if not call or call in _NO_NAME:
                 continue
             if call == ",":
                 if 0 < i < n - 1 and tokens.starts[i - 1] not in shield and self._listed(tokens, known, i):
@@ -174,18 +181,29 @@ class Rules:
             elif call == ":":
                 if i and known[i - 1].stem in _NAME_FIELDS:
                     self._after_field(text, tokens, known, i, out)
+                elif i and known[i - 1].alpha and i + 2 < n and known[i + 1].given >= "2":
+                    end = self._whole_value(tokens, known, i + 1, False)
+                    if end > i + 1:
+                        out.append((i + 1, end, found(tokens, known, i + 1, end, 0.9, "field")))
             elif call == "title":
                 j = i + 1
                 if j < n and words[j] == ".":
                     j += 1
+                if j + 1 < n and words[j] == "\n" and known[j + 1].alpha and not known[j + 1].small:
+                    j += 1  # the line ends behind the title
                 if (j < n and known[j].title) or (
                     k.stem in ("dr", "mr", "ms") and not self._title_here(tokens, known, i)
                 ):
                     continue
                 end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
+                if end <= j < n and surname_behind_title(known[j]):
+                    end = j + 1  # "Prof. English", "Dr. Ng"
                 if end > j:
                     out.append((j, end, found(tokens, known, j, end, 0.97, f"title {k.stem}")))
             elif call == "initial":
+                if end := self._letters_apart(tokens, known, i):
+                    out.append((i, end, found(tokens, known, i, end, 0.9, "letters apart")))
+                    continue
                 if words[i + 1 : i + 2] != ["."] or i + 2 >= n:
                     continue
                 size = _dotted_credential(words, known, i)
@@ -237,6 +255,24 @@ class Rules:
                 self._before_credential(tokens, known, i, 1, out)
         return out
 
+    def _letters_apart(self, tokens: Tokens, known: list[Lexeme], i: int) -> int:
+        """Where a name written "J O H N  S M I T H" from ``i`` on ends, else 0. Headings are written so too."""
+        if i and known[i - 1].size == 1 and known[i - 1].upper and tokens.starts[i] - tokens.ends[i - 1] < 4:
+            return 0  # it began before
+        n, j, parts = len(known), i, [known[i].stem]
+        while j + 1 < n and known[j + 1].size == 1 and known[j + 1].upper and j - i < 60:
+            gap = tokens.starts[j + 1] - tokens.ends[j]
+            if not 1 <= gap <= 4:
+                break
+            j += 1
+            if gap > 1:
+                parts.append("")
+            parts[-1] += known[j].stem
+        plain = [p in self.lexemes.white or self.lexemes.vocabulary.get(p, "0") > "1" for p in parts]
+        if j - i < 3 or max(map(len, parts)) < 3 or (all(plain) and not any(p in self.lexemes.names for p in parts)):
+            return 0
+        return j + 1 if not all(plain) or len(parts) > 1 else 0
+
     def _initials(self, tokens: Tokens, known: list[Lexeme], i: int) -> int:
         """Where the initials that begin at ``i`` end if they stand for a person ("read by J.O."), else 0."""
         if not i or known[i - 1].stem not in _AGENT_CUES:
@@ -272,21 +308,67 @@ class Rules:
     def _after_field(
         self, text: str, tokens: Tokens, known: list[Lexeme], i: int, out: list[tuple[int, int, Span]]
     ) -> None:
-        """The name behind "Attending:"."""
+        """The name behind "Attending:"; behind "Patient name:" whatever stands there."""
         words, n = tokens.words, len(tokens.words)
         j = i + 1
         while j < n and (known[j].title or words[j] == "."):
             j += 1
+        field = known[i - 1].stem
         end = max(self._run(tokens, known, j, 5, comma=j == i + 1), self._value(tokens, known, j))
         if end <= j or _all_words(known[j:end]):
+            end = j
+        asked = field in _SURE_FIELDS and not (i > 1 and known[i - 2].stem in _NO_PERSON)
+        end = max(end, self._whole_value(tokens, known, j, asked))
+        if end <= j:
             return
-        made = found(tokens, known, j, end, 0.95, f"field {known[i - 1].stem}")
+        made = found(tokens, known, j, end, 0.95, f"field {field}")
         tail = _LOGIN_TAIL.match(text, made.end) if end == j + 1 else None
         if tail and tail.end() > made.end:  # "Transcriptionist: jsmith23"
             made = Span(made.start, tail.end(), "username", 0.9, made.why)
             while end < n and tokens.starts[end] < made.end:
                 end += 1
         out.append((j, end, made))
+
+    def _whole_value(self, tokens: Tokens, known: list[Lexeme], at: int, asked: bool) -> int:
+        """Where the value of a field that begins at ``at`` ends if it has the form of a name, else ``at``.
+
+        Every word has a capital, and a line's end, a sign, a number or a wide gap closes it. A field for a name
+        (``asked``) is believed whatever the words are; behind any other the words must be borne as names.
+        """
+        n, j, parts, comma = len(known), at, 0, False
+        while j < n:
+            k = known[j]
+            if j > at and (k.text == "\n" or tokens.starts[j] - tokens.ends[j - 1] > 1):
+                break
+            if k.alpha:
+                if k.credential and parts:
+                    break
+                if j + 1 < n and known[j + 1].text == ":" and parts:
+                    break  # the next field
+                particle = k.stem in _PARTICLES and j + 1 < n and known[j + 1].alpha
+                if (k.small and not particle) or k.stem in _NO_VALUE or parts > 3:
+                    return at
+                if not asked and (k.white and k.strength < "3"):
+                    return at
+                parts += k.size > 1 or parts > 0
+            elif k.text == "," and not comma and parts == 1 and j + 1 < n and known[j + 1].alpha:
+                if known[j + 1].credential or known[j + 1].small:
+                    break
+                comma = True
+            elif k.text not in "-'." or (k.text == "." and known[j - 1].size > 1):
+                break
+            j += 1
+        while j > at and not known[j - 1].alpha:
+            j -= 1
+        if j == at:
+            return at
+        goes_on = j < n and known[j].alpha and tokens.starts[j] - tokens.ends[j - 1] < 2
+        if (goes_on or (parts < 2 and not asked)) and not (j < n and known[j].credential):
+            return at
+        borne = [k for k in known[at:j] if k.alpha and k.size > 1]
+        if asked:
+            return j
+        return j if borne and all(k.strength >= "1" for k in borne) and any(k.strength >= "2" for k in borne) else at
 
     def _listed(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
         """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known
@@ -325,6 +407,8 @@ class Rules:
         following = known[i + 1 : i + 3]
         if following and following[0].text == ".":
             following = following[1:]
+        if following and following[0].text == "\n":
+            following = known[i + 3 : i + 4] if known[i + 1].text == "." else known[i + 2 : i + 3]
         if not following or not following[0].alpha:
             return False
         if tokens.words[i] in ("MR", "MS", "DR"):
@@ -440,6 +524,8 @@ class Rules:
                 continue
             if not k.nameable(capital=False) or (k.small and taken == 0 and k.strength < "2"):
                 break
+            if taken and k.stem in _NAME_FIELDS and k.strength < "2":
+                break  # "Technologist Miguel Santos RT"
             if taken and k.small != known[start].small:
                 break
             taken += 1
@@ -456,48 +542,36 @@ class Rules:
             return []
         return [(at, end, found(tokens, known, at, end, 0.85, "signs off"))]
 
-    # -- institutions --------------------------------------------------------------------------------------------------
 
-    def _institutions(self, text: str, original: str, places: list[int]) -> list[Span]:
-        """Names of institutions on the lines that have a word for one at ``places``; no name goes over a line's end.
-        ``text`` is the ``original`` with capitals where a line has only one case.
-        """
-        out = []
-        generic = self.gazetteer.generic_heads
-        white = self.lexemes.white
-        lines: list[tuple[int, int]] = []
-        for place in places:
-            if not lines or place >= lines[-1][1]:
-                end = text.find("\n", place)
-                lines.append((text.rfind("\n", 0, place) + 1, len(text) if end < 0 else end))
-        for match in chain.from_iterable(self.patterns.institution.finditer(text, *line) for line in lines):
-            head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
-            while head and (head[0] in generic or head[0] in _NEVER):
-                head.pop(0)
-            if not head or all(w in generic or w in white for w in head):
-                continue
-            skip = 0
-            words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
-            while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
-                skip += 1
-            if skip >= len(words):
-                continue
-            weak = (match["tail"] or match["tail2"]).lower().split()[-1] in _WEAK_TAILS
-            heads = self.lexemes.of([w for w in head if w])
-            if weak and not any(k.rank < "2" or k.stem in self.lexemes.place_words or k.strength >= "2" for k in heads):
-                continue
-            # Where capitals were only put in for the sake of reading, a sentence looks like a name.
-            if text[match.start() : match.end()] != original[match.start() : match.end()]:
-                common = "3" if len(heads) < 3 else "2"
-                if not any(
-                    k.rank == "0" or (k.rank < common and (k.strength == "3" or k.stem in self.lexemes.place_words))
-                    for k in heads
-                ):
-                    continue
-            out.append(
-                Span(match.start() + words[skip].start(), match.end(), "institution", 0.93, "institution's name")
-            )
-        return out
+def _inside(span: Span, protected: list[tuple[int, int]]) -> bool:
+    return any(a <= span.start and span.end <= b for a, b in protected)
+
+
+def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
+    """Where a capitalised word before "syndrome", "sign", "shunt" or the like names that and not a person."""
+    out: list[tuple[int, int]] = []
+    for i, k in enumerate(known):
+        if k.call != "head" or not i or tokens.starts[i] - tokens.ends[i - 1] != 1:
+            continue
+        first = i - 1
+        while (
+            first > 1
+            and known[first - 1].text == "-"
+            and tokens.starts[first] == tokens.ends[first - 1]
+            and known[first - 2].alpha
+        ):
+            first -= 2
+        one = known[first]
+        if not one.alpha or one.small or one.size < 4 or one.upper or one.title:
+            continue
+        before = known[first - 1] if first else None
+        if before is not None and before.text == "." and first > 1:
+            before = known[first - 2]
+        if before is None or not (
+            before.title or before.size == 1 or (before.given >= "1" and not before.small and before.rank < "3")
+        ):
+            out.append((tokens.starts[first], tokens.ends[i]))
+    return out
 
 
 def _shield(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
@@ -515,6 +589,11 @@ def _shield(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
         elif at == len(spans):
             break
     return frozenset(out)
+
+
+def surname_behind_title(k: Lexeme) -> bool:
+    """Whether a word that is no name elsewhere is one behind a title: it has a capital, and somebody bears it."""
+    return k.alpha and not k.small and not (k.upper and k.size > 1) and k.size > 1 and k.surname >= "1"
 
 
 def found(tokens: Tokens, known: list[Lexeme], a: int, b: int, score: float, why: str) -> Span:

@@ -29,6 +29,8 @@ ID_PREFIX = "ZZ"
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 #: Words of a name that say nothing about who it is, and stay.
 _NOT_A_NAME = word_class("not_a_name")
+#: "M.D.", "Ph.D."
+_DOTTED = re.compile(r"(?:[A-Za-z]{1,5}\.){1,4}[A-Za-z]{1,2}\b\.?")
 #: Particles are swallowed by the surname they lead.
 _PARTICLES = word_class("particles")
 #: Letters under which the pool has names enough.
@@ -53,12 +55,13 @@ def person(key: Key, full_name: str, sex: str | None = None, own: Container[str]
     out: list[str] = []
     end = 0
     matches = list(_WORD.finditer(full_name))
+    dotted = [m.span() for m in _DOTTED.finditer(full_name) if _fold(m.group()).replace(".", "") in _NOT_A_NAME]
     for i, match in enumerate(matches):
         word = match.group()
         plain = _fold(word)
         gap = full_name[end : match.start()]
         end = match.end()
-        if plain.replace("'", "") in _NOT_A_NAME:
+        if plain.replace("'", "") in _NOT_A_NAME or any(a <= match.start() < b for a, b in dotted):
             out += [gap, word]
             continue
         follows = matches[i + 1] if i + 1 < len(matches) else None

@@ -120,7 +120,7 @@ def windows(known: list[Lexeme], small: bool = False, hints: Sequence[int] = ())
         if k.level
         and (
             _calls(known, i, k)
-            if k.call
+            if k.call and k.call != "head" and k.call != "where"
             else k.level == 2 or (small if k.level == SLIP else i > 0 and known[i - 1].text not in _STOPS)
         )
     ]

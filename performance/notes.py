@@ -1,0 +1,372 @@
+"""Notes of types and hospitals nobody tuned to: carriers of ``note_types`` filled with names of the world.
+
+``note_types/tuned`` may be looked at while rules and tagger are worked on; ``note_types/untouched`` are scored only.
+The two share no carrier, no name and no list of short forms of institutions. An identifier is marked whole: titles,
+credentials and the word for a kind of institution belong to it.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from faker import Faker
+
+from updp.reports.lexicon import names as listed_names
+from updp.reports.lexicon import places as listed_places
+from updp.reports.synthesis import in_training
+
+HERE = Path(__file__).parent / "note_types"
+FIELD = re.compile(r"\{\{(\w+)\}\}")
+#: Field to class of identifier; "name" and "place" have a bar of their own.
+KIND = {
+    **dict.fromkeys(
+        [
+            "full",
+            "first",
+            "last",
+            "reversed",
+            "titled",
+            "credentialed",
+            "first_initial",
+            "nicknamed",
+            "particled",
+            "short",
+            "wordy",
+            "wordy_titled",
+            "wordy_field",
+            "letters_apart",
+            "broken",
+        ],
+        "name",
+    ),
+    **dict.fromkeys(
+        [
+            "city",
+            "state",
+            "state_code",
+            "country",
+            "street",
+            "zip",
+            "hospital",
+            "inst_short",
+            "inst_bare_at",
+            "inst_bare_from",
+            "inst_bare_of",
+            "inst_bare_to",
+            "school",
+            "company",
+            "bed",
+        ],
+        "place",
+    ),
+    **dict.fromkeys(
+        ["date", "partial", "relative_date", "season", "year2", "stamp", "time", "weekday", "birth_year"], "date"
+    ),
+    **dict.fromkeys(
+        [
+            "mrn_grouped",
+            "accession",
+            "serial",
+            "plan",
+            "ssn",
+            "account",
+            "licence",
+            "plate",
+            "username",
+            "initials",
+            "trial",
+        ],
+        "number",
+    ),
+    **dict.fromkeys(["phone", "email", "host", "ipv6", "handle"], "contact"),
+    "age90": "age",
+}
+_SHORT = {
+    "tuned": "BWH UCLA KUMC NYP VCU OHSU UAB MUSC HUP|St. V's|St Joe's|Saint Agnes|St. Luke's|Boston Children's|"
+    "Texas Children's|Rady Children's|St. Rita's|Mass General|Brigham|Hopkins|UNC|RUSH|JGH|SickKids|GOSH|Guy's|"
+    "St Thomas'|UZ Leuven|Charité|AKH|KSUMC|Mt. Sinai|Cook Children's|St. Anne's",
+    "untouched": "UMMC UIHC SLU UTSW CHLA JPS URMC LGH BMC UHN|St. Jude's|St Pat's|Saint Bernadette|St. Elmo's|"
+    "Cincinnati Children's|Seattle Children's|Dell Children's|St. Clare's|Mass Eye|Royal Free|Emory|UVA|WVU|VGH|"
+    "AMNCH|RNOH|Bart's|St George's|AZ Delta|Inselspital|LKH|AIIMS|Mt. Carmel|Nemours Children's|St. Brigid's",
+}
+_BARE = {
+    "tuned": "Lakeside Mercy Ridgeview Brookdale Fairmont Parkland Hillcrest Kaiser Sunrise Meadowbrook Northgate "
+    "Oakhaven Rosewood Elmhurst Cedarcrest Pinehurst Westover Foxglove Highgate Kingsmead",
+    "untouched": "Bayview Providence Stonebrook Edgewater Thornbury Willowmere Ashcombe Geisinger Glenwood Larkfield "
+    "Southmead Ferncliff Wexham Alderbrook Harrowgate Millbrae Ravenscourt Sandhaven Queensway Longmeadow",
+}
+_RELATIVE = {
+    "tuned": "last week|last month|last Tuesday|week before last|two Mondays ago|last winter|this past Friday",
+    "untouched": "last year|next Thursday|last summer|previous Sunday|last weekend|this past spring|last fall",
+}
+_WORDS = {
+    "tuned": "English Long Field Brown Rich Price Frost Winter Short Black Young Church Hall Stone Wise Best Banks "
+    "Case Day Love Early",
+    "untouched": "French Small White Green Rice Marsh Summer Sharp Gray Strong Park Hill Woods Swift Noble Waters "
+    "Chance Weeks Joy Later",
+}
+_GIVEN_WORDS = {
+    "tuned": "Paul Grace April Grant Mark Faith Art Rose Bill Dawn",
+    "untouched": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
+}
+_PARTICLES = {
+    "tuned": "van der|de la|von|al-|O'|Mc|di|bin|dos|van|le|El ",
+    "untouched": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
+}
+_TWO = {
+    "tuned": "Ng Li Wu Ho Xu Yu Ma Lo Vo Oh An Ba",
+    "untouched": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
+}
+_NICK = {
+    "tuned": "Bob Peggy Skip Buddy Chip Dot Tex Mimi",
+    "untouched": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
+}
+
+
+class Values:
+    """A value for each field, from one random state, of one part of the lists."""
+
+    def __init__(self, rng: random.Random, part: str, further: list[tuple[str, str]]) -> None:
+        self.rng, self.part = rng, part
+        self.us = Faker("en_US", use_weighting=False)
+        self.us.seed_instance(rng.random())
+        code = listed_names()
+        mine = sorted(n for n in code if len(n) > 2 and in_training(n) == (part == "tuned"))
+        self.given = [n for n in mine if code[n][0] >= "2"]
+        self.surnames = [n for n in mine if code[n][1] >= "2"]
+        self.further = [n for n in further if (zlib.crc32(n[1].encode()) % 2 == 0) == (part == "tuned")]
+        self.cities = sorted(p for p in listed_places() if (zlib.crc32(p.encode()) % 2 == 0) == (part == "tuned"))
+
+    def name(self) -> tuple[str, str]:
+        if self.further and self.rng.random() < 0.3:
+            return self.rng.choice(self.further)
+        return self.rng.choice(self.given).capitalize(), self.rng.choice(self.surnames).capitalize()
+
+    def city(self) -> str:
+        if self.rng.random() < 0.4:
+            return self.us.city()
+        return re.sub(r"[a-z]+", lambda m: m.group().capitalize(), self.rng.choice(self.cities)).replace("'S", "'s")
+
+    def _of(self, table: dict[str, str]) -> str:
+        mine = table[self.part]
+        return self.rng.choice(mine.split("|") if "|" in mine else mine.split())
+
+    def _short(self) -> str:
+        letters, *words = _SHORT[self.part].split("|")
+        return self.rng.choice(words if self.rng.random() < 0.6 else letters.split())
+
+    def _form(self, *forms: str) -> str:
+        return self.us.bothify(self.rng.choice(forms)).upper()
+
+    def __call__(self, field: str) -> str:
+        rng, us = self.rng, self.us
+        first, last = self.name()
+        when = us.date_time_between("-70y", "-1d")
+        d, m, y = when.day, when.strftime("%B"), when.year
+        full = rng.choice([f"{first} {last}"] * 4 + [f"{first} {rng.choice('ABCDEFGHJKLMRST')}. {last}"])
+        wordy = f"{self._of(_GIVEN_WORDS)} {self._of(_WORDS)}"
+        title = rng.choice(["Dr.", "Dr", "Prof.", "Doctor"])
+        forms: dict[str, Callable[[], str]] = {
+            "full": lambda: full,
+            "first": lambda: first,
+            "last": lambda: last,
+            "reversed": lambda: rng.choice([f"{last}, {first}", f"{last}, {first}".upper(), f"{last}^{first}".upper()]),
+            "mister": lambda: rng.choice(["Mr.", "Mrs.", "Ms.", "Mr", "Mrs", "Miss"]),
+            "titled": lambda: rng.choice([f"{title} {last}", f"{title} {first} {last}", f"{title} {first[0]}. {last}"]),
+            "credentialed": lambda: (
+                f"{first} {last}{rng.choice([', MD', ' MD', ', M.D.', ' RN', ', MD, PhD', ', FRCR', ' DO', ', PA-C'])}"
+            ),
+            "first_initial": lambda: f"{first} {last[0]}" + rng.choice([".", ""]),
+            "nicknamed": lambda: rng.choice(
+                [
+                    f'{first} "{self._of(_NICK)}" {last}',
+                    f"{first} '{self._of(_NICK)}' {last}",
+                    f"{first} ({self._of(_NICK)}) {last}",
+                ]
+            ),
+            "particled": lambda: (
+                f"{first} {(p := self._of(_PARTICLES))}{'' if p[-1] in chr(39) + '-c ' else ' '}{last}".replace(
+                    "  ", " "
+                )
+            ),
+            "short": lambda: rng.choice(
+                [f"{first} {self._of(_TWO)}", f"Dr. {self._of(_TWO)}", f"Dr {first} {self._of(_TWO)}"]
+            ),
+            "wordy": lambda: rng.choice([wordy, wordy, f"{self._of(_WORDS)}, {self._of(_GIVEN_WORDS)}"]),
+            "wordy_titled": lambda: f"{title} {self._of(_WORDS)}",
+            "wordy_field": lambda: f"Mrs {self._of(_WORDS)}",
+            "letters_apart": lambda: " ".join(first.upper()) + "  " + " ".join(last.upper()),
+            "broken": lambda: f"{first}\n{last}",
+            "city": self.city,
+            "state": us.state,
+            "state_code": us.state_abbr,
+            "country": lambda: rng.choice(
+                [
+                    "Ghana",
+                    "Portugal",
+                    "Honduras",
+                    "Bangladesh",
+                    "Lebanon",
+                    "Romania",
+                    "Japan",
+                    "Chile",
+                    "Uganda",
+                    "Nepal",
+                    "Serbia",
+                    "Samoa",
+                ]
+            ),
+            "street": lambda: us.street_address().replace("\n", ", "),
+            "zip": us.postcode,
+            "hospital": lambda: rng.choice(
+                [
+                    f"{last} Memorial Hospital",
+                    f"{self.city()} General Hospital",
+                    f"St. {first}'s Hospital",
+                    f"{self.city()} Medical Center",
+                    f"{last} Clinic",
+                    f"{self.city()} Regional",
+                    f"{last} Nursing Home",
+                    f"Royal {self.city()} Infirmary",
+                ]
+            ),
+            "inst_short": self._short,
+            "inst_bare_at": lambda: self._of(_BARE),
+            "inst_bare_from": lambda: self._of(_BARE),
+            "inst_bare_of": lambda: (
+                f"{self._of(_BARE)} {rng.choice(['Clinic', 'Surgery', 'Health', 'Manor', 'Practice'])}"
+            ),
+            "inst_bare_to": lambda: self._of(_BARE),
+            "school": lambda: rng.choice([f"{last} High School", f"{self.city()} College", f"University of {last}"]),
+            "company": lambda: rng.choice([f"{last} Logistics", f"{last} & Sons", f"{last} Inc", f"{last} Motors"]),
+            "bed": lambda: rng.choice([f"{rng.randint(2, 40)}", f"{rng.randint(2, 9)}{rng.choice('AB')}"]),
+            "date": lambda: rng.choice(
+                [
+                    when.strftime(f)
+                    for f in [
+                        "%m/%d/%Y",
+                        "%m/%d/%y",
+                        "%d/%m/%Y",
+                        "%Y-%m-%d",
+                        "%d-%b-%Y",
+                        "%d %B %Y",
+                        "%b %d, %Y",
+                        "%d.%m.%Y",
+                    ]
+                ]
+                + [f"{m} {d}, {y}"]
+            ),
+            "partial": lambda: rng.choice([f"{m} {d}", f"{d} {m}", f"{m[:3]} {y}", f"{when.month}/{y}", f"{m} {y}"]),
+            "relative_date": lambda: self._of(_RELATIVE),
+            "season": lambda: (
+                f"{rng.choice(['spring', 'Spring', 'summer', 'autumn', 'winter', 'early fall'])} "
+                f"{rng.choice(['', 'of '])}{y}"
+            ),
+            "year2": lambda: f"'{y % 100:02d}",
+            "stamp": lambda: when.strftime(
+                rng.choice(
+                    [
+                        "%Y-%m-%dT%H:%M:%SZ",
+                        "%Y-%m-%d %H:%M:%S",
+                        "%Y-%m-%dT%H:%M:%S.123+01:00",
+                        "%Y%m%dT%H%M%S",
+                        "%Y-%m-%dT%H:%M",
+                    ]
+                )
+            ),
+            "time": lambda: rng.choice([when.strftime("%H:%M"), when.strftime("%I:%M %p"), when.strftime("%H:%M:%S")]),
+            "weekday": lambda: when.strftime("%A"),
+            "birth_year": lambda: str(rng.randint(1918, 1935)),
+            "mrn_grouped": lambda: self._form(
+                "## ## ##",
+                "###-##-##",
+                "### ### ###",
+                "##.##.##",
+                "??-###-###",
+                "####/####",
+                "##-######-#",
+                "# ### ###",
+            ),
+            "accession": lambda: self._form("?########", "##-#######", "???-####-#####", "S##-#####", "??######"),
+            "serial": lambda: self._form("???######", "#######", "??####?", "?####-###"),
+            "plan": lambda: self._form("???#########", "#########A", "W########"),
+            "ssn": us.ssn,
+            "account": lambda: self._form("##########", "#####-##", "########"),
+            "licence": lambda: self._form("?######", "#######", "??######"),
+            "plate": lambda: self._form("???-####", "### ???", "??? ####"),
+            "username": lambda: f"{first[0]}{last}{rng.randint(1, 99)}".lower().replace(" ", "").replace("'", ""),
+            "initials": lambda: (first[0] + last[0]).lower(),
+            "trial": lambda: self._form("??-####-###", "###-###", "S-#####"),
+            "phone": lambda: us.numerify(
+                rng.choice(["(###) ###-####", "###-###-####", "###.###.####", "+44 1### ######", "0#### ######"])
+            ),
+            "email": lambda: f"{first}.{last}@{us.domain_name()}".lower().replace(" ", "").replace("'", ""),
+            "host": lambda: (
+                rng.choice(
+                    [
+                        f"pacs{rng.randint(1, 20):02d}.{last.lower()}.local",
+                        f"portal.{last.lower()}health.net",
+                        f"mychart.{last.lower()}.org",
+                        f"ris-{rng.randint(1, 9)}.{last.lower()}.internal",
+                    ]
+                )
+                .replace(" ", "")
+                .replace("'", "")
+            ),
+            "ipv6": lambda: rng.choice(
+                [us.ipv6(), "fe80::" + us.hexify("^^^^:^^^^"), "2001:db8::" + us.hexify("^^:^^^^"), us.ipv6()]
+            ),
+            "handle": lambda: (
+                f"@{first}{rng.choice(['_', '', '.'])}{last}{rng.choice(['', '77', '_x'])}".lower()
+                .replace(" ", "")
+                .replace("'", "")
+            ),
+            "age90": lambda: str(rng.randint(90, 104)),
+        }
+        return forms[field]()
+
+
+def carriers(part: str) -> dict[str, list[str]]:
+    """The carriers of a part by type of note."""
+    return {
+        path.stem: [
+            line.replace("\\n", "\n")
+            for line in path.read_text("utf-8").splitlines()
+            if line and not line.startswith("#")
+        ]
+        for path in sorted((HERE / part).glob("*.txt"))
+    }
+
+
+def fill(carrier: str, values: Values) -> tuple[str, list[dict[str, Any]]]:
+    """A carrier with its fields filled, and its identifiers with class and field."""
+    text, spans, end = "", [], 0
+    for match in FIELD.finditer(carrier):
+        text += carrier[end : match.start()]
+        field = match.group(1)
+        made = values(field)
+        if field in KIND:
+            start = len(text)
+            if KIND[field] == "name" and (title := re.search(r"(?:Mrs?|Ms|Miss)\.? $", text)):
+                start = title.start()
+            spans.append({"start": start, "end": len(text) + len(made), "category": KIND[field], "field": field})
+        text += made
+        end = match.end()
+    return text + carrier[end:], spans
+
+
+def make(part: str, rounds: int, seed: int, further: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Every carrier of a part, filled ``rounds`` times."""
+    values = Values(random.Random(seed), part, further)
+    rows = []
+    for note, lines in carriers(part).items():
+        for _ in range(rounds):
+            for line in lines:
+                text, spans = fill(line, values)
+                rows.append({"note": note, "text": text, "spans": spans})
+    return rows

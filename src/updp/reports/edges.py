@@ -1,0 +1,117 @@
+"""What belongs to a span at its edges, so that nothing is left to mark the hole.
+
+A name takes its titles, credentials, particles, initials and a surname of two letters with it ("Dr. Okafor",
+"John Smith, MD, PhD", "Jan van der Berg", "Anita P."), a place the state behind it ("Austin TX", "Boise, ID 83702").
+Whatever is also a word, a view or a modality ("PA", "CT", "do") is taken only where nothing goes on behind it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from updp.reports.lexicon import names, vocabulary, word_class
+from updp.reports.words import Span
+
+_TITLES = "|".join(sorted(word_class("span_titles"), key=len, reverse=True))
+_CREDENTIALS = "|".join(sorted(map(re.escape, word_class("span_credentials")), key=len, reverse=True))
+_PARTICLES = "|".join(sorted(word_class("span_particles"), key=len, reverse=True))
+_STATES = "|".join(sorted(word_class("state_codes")))
+_BEFORE = re.compile(rf"(?<![\w-])(?:(?:{_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}$", re.IGNORECASE)
+_SPLIT_TITLE = re.compile(r"(?<![\w-])(?:D r|M r|M rs|M s)\.? $")
+_BEHIND = re.compile(
+    rf"(?:[ ]{{0,2}},[ \t\n]{{0,2}}|[ ]{{1,2}}|[ ]?(?=\())"
+    rf"(?:\(?(?:{_CREDENTIALS})\)?(?:-[A-Z]{{1,3}}\b|\([A-Za-z]{{1,5}}\))?(?![\w'-])"
+    r"|\(?(?:[A-Z]\.[ ]?){2,5}\)?(?![\w'-])"
+    r"|\(?(?:Ph|Pharm|Psy|Ed)\.?[ ]?D\b\.?\)?|(?:Jr|Sr)\b\.?|(?:II|III|IV)\b)"
+    r"|[ ]{0,2},?[ ]{1,2}(?:md|rn|phd|m\.d\.|r\.n\.)(?![\w'-])",
+)
+#: Credentials that are also a word or a view.
+_DOUBTFUL = re.compile(r"[, ]{1,4}(?:PA|RT|DO|NP|MA|MS|IV|OT|PT|DC|OD|BA)$")
+_GOES_ON = re.compile(r"[ ]{1,2}[a-z/&]|[ ]?[/&-]")
+#: "Ludwig" before "van der Berg", "van der Berg" behind "Ludwig".
+_HEAD = re.compile(rf"(?<![\w.])([A-Z][a-z]{{1,20}})[ ](?:(?:{_PARTICLES})[ -]){{0,3}}$")
+_PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3}}[A-Z][\w'-]{{1,25}}")
+_SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'.])")
+_INITIAL = re.compile(r"[ ]([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))(?!\w)")
+_BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
+_NO_SURNAME = word_class("two_letters")
+_STATE = re.compile(rf"(?:,[ ]{{0,2}}|[ ]{{1,2}})(?:{_STATES})(?![\w-])(?:,?[ ]{{1,2}}\d{{5}}(?:-\d{{4}})?(?!\d))?")
+_ZIP = re.compile(r"(?:,[ ]?|[ ]{1,2})\d{5}(?:-\d{4})?(?![\d.-]|[ ]?(?:mg|ml|mm|cm|units)\b)")
+#: State codes that are also words, views or modalities, and what shows that one of these is meant.
+_STATE_OR = re.compile(r"[, ]{1,3}(?:CT|PA|IN|OR|ME|HI|OK|ID|MD|MS|AS|LA|MA|AL|DE|CO|MT|PR|NE|ND|SC|VI|AP|AE|AA)$")
+_MODALITY = re.compile(
+    r"[ ](?:scan|scans|chest|angio|abdomen|head|of|and lateral|lateral|view|views|film|films|was|is|for|shows?|"
+    r"guided|with|without|\d)",
+    re.IGNORECASE,
+)
+_FAR = 26
+
+
+def widen(text: str, spans: list[Span]) -> list[Span]:
+    """``spans``, each with what belongs to it at its edges."""
+    out: list[Span] = []
+    reach = 0
+    for i, span in enumerate(spans):
+        start, end, category = span.start, span.end, span.category
+        limit = spans[i + 1].start if i + 1 < len(spans) else len(text)
+        if category == "staff" or category == "name":
+            end = _name_end(text, start, end, limit)
+            if start > reach:
+                start = _name_start(text, start, end, reach)
+        elif category == "location" or category == "institution":
+            end = _place_end(text, end, limit)
+        if start != span.start or end != span.end:
+            span = span._replace(start=start, end=end)
+        reach = end
+        out.append(span)
+    return out
+
+
+def _name_start(text: str, start: int, end: int, reach: int) -> int:
+    low = max(reach, start - _FAR)
+    head = _HEAD.search(text, low, start)
+    if head and (head.end(1) + 1 < start or text[start:end].lower().startswith(_LED)) and _is_given(head[1]):
+        start = head.start()
+        low = max(reach, start - _FAR)
+    before = _BEFORE.search(text, low, start) or _SPLIT_TITLE.search(text, low, start)
+    return before.start() if before else start
+
+
+_LED = tuple(f"{p}{sign}" for p in sorted(word_class("span_particles")) for sign in " -")
+
+
+def _name_end(text: str, start: int, end: int, limit: int) -> int:
+    if text.startswith("-\n", end) and (broken := _BROKEN.match(text, end, limit)):
+        end = broken.end()
+    if text[end : end + 1] == " ":
+        single = " " not in text[start:end]
+        if particled := _PARTICLED.match(text, end):
+            end = min(particled.end(), limit) if particled.end() > limit else particled.end()
+        elif single and (short := _SHORT.match(text, end, limit)) and short[1].lower() not in _NO_SURNAME:
+            if _is_given(text[start:end]):
+                end = short.end()
+        elif single and (initial := _INITIAL.match(text, end, limit)) and _is_given(text[start:end]):
+            end = initial.end()
+    while (behind := _BEHIND.match(text, end, limit)) is not None:
+        last = text[end : behind.end()]
+        if _DOUBTFUL.match(last) and "," not in last and _GOES_ON.match(text, behind.end()):
+            break
+        end = behind.end()
+    return end
+
+
+def _is_given(word: str) -> bool:
+    """Whether a word can be a given name, or no list of words has it."""
+    word = word.lower()
+    return names().get(word, "00U")[0] >= "1" or vocabulary().get(word, "0") == "0"
+
+
+def _place_end(text: str, end: int, limit: int) -> int:
+    state = _STATE.match(text, end, limit)
+    if state:
+        piece = state.group()
+        if _STATE_OR.match(piece) and "," not in piece and _MODALITY.match(text, state.end()):
+            return end
+        return state.end()
+    zipped = _ZIP.match(text, end, limit)
+    return zipped.end() if zipped else end

@@ -1,0 +1,134 @@
+"""Names of institutions: by the word for a kind of one ("Mercy General Hospital"), or bare behind a word that says
+where somebody was ("transferred from Lakeside", "films from UCLA", "flew in from TX").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import chain
+
+from updp.reports.lexeme import Lexeme, Lexemes
+from updp.reports.lexicon import word_class
+from updp.reports.words import Span, Tokens
+
+_LEADING = word_class("leading")
+_WEAK_TAILS = word_class("weak_tails")
+_NEVER = word_class("never_names")
+_NO_SPACE = re.compile(r"\S+")
+_WENT = word_class("whereabouts")
+_SERVICES = word_class("services")
+_STATES = word_class("state_codes")
+#: State codes that are words, views or credentials.
+_STATE_WORDS = word_class("state_words")
+_JOINTS = (",", "and", "or", "&", "/")
+_NOT_PLACES = word_class("months") | word_class("weekdays") | word_class("name_fields")
+#: So far before the place stands the word that says somebody was there.
+_BACK = 5
+
+
+class Institutions:
+    """Both kinds. ``pattern`` finds the first, ``generic`` are heads that name a kind and no place."""
+
+    def __init__(self, pattern: re.Pattern[str], generic: frozenset[str], lexemes: Lexemes) -> None:
+        self._pattern = pattern
+        self._generic = generic
+        self._lexemes = lexemes
+
+    def named(self, text: str, original: str, places: Iterable[int]) -> list[Span]:
+        """Names of institutions on the lines that have a word for one at ``places``; no name goes over a line's end.
+        ``text`` is the ``original`` with capitals where a line has only one case.
+        """
+        out = []
+        generic = self._generic
+        white = self._lexemes.white
+        lines: list[tuple[int, int]] = []
+        for place in places:
+            if not lines or place >= lines[-1][1]:
+                end = text.find("\n", place)
+                lines.append((text.rfind("\n", 0, place) + 1, len(text) if end < 0 else end))
+        for match in chain.from_iterable(self._pattern.finditer(text, *line) for line in lines):
+            head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
+            while head and (head[0] in generic or head[0] in _NEVER):
+                head.pop(0)
+            if not head or all(w in generic or w in white for w in head):
+                continue
+            skip = 0
+            words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
+            while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
+                skip += 1
+            if skip >= len(words):
+                continue
+            weak = (match["tail"] or match["tail2"]).lower().split()[-1] in _WEAK_TAILS
+            heads = self._lexemes.of([w for w in head if w])
+            towns = self._lexemes.place_words
+            if weak and not any(k.rank < "2" or k.stem in towns or k.strength >= "2" for k in heads):
+                continue
+            # Where capitals were only put in for the sake of reading, a sentence looks like a name.
+            if text[match.start() : match.end()] != original[match.start() : match.end()]:
+                common = "3" if len(heads) < 3 else "2"
+                if not any(
+                    k.rank == "0" or (k.rank < common and (k.strength == "3" or k.stem in self._lexemes.place_words))
+                    for k in heads
+                ):
+                    continue
+            out.append(
+                Span(match.start() + words[skip].start(), match.end(), "institution", 0.93, "institution's name")
+            )
+        return out
+
+    def bare(self, tokens: Tokens, known: list[Lexeme], shield: frozenset[int]) -> list[Span]:
+        """Places named without a word for their kind: capitals or a capital behind "at", "from" or "to" where somebody
+        is said to have been, gone or been seen.
+        """
+        out: list[Span] = []
+        n = len(known)
+        for i, k in enumerate(known):
+            if k.call != "where" or i + 1 >= n:
+                continue
+            first = i + 1
+            if known[first].stem == "the" and first + 1 < n:
+                first += 1
+            one = known[first]
+            start = tokens.starts[first]
+            if not one.alpha or one.small or start - tokens.ends[i] > 6 or start in shield:
+                continue
+            went = any(b.stem in _WENT for b in known[max(0, i - _BACK) : i])
+            if one.upper and one.size == 2 and one.text in _STATES:
+                after = known[first + 1] if first + 1 < n else None
+                plain = one.text in _STATE_WORDS
+                if (went or k.stem == "from") and not (plain and after is not None and after.text not in ".,;)\n"):
+                    out.append(self._span(tokens, first, first + 1, "location"))
+                continue
+            if not went:
+                continue
+            end = first
+            while end < n and end - first < 4 and self._place(known[end], end > first):
+                if end > first and tokens.starts[end] - tokens.ends[end - 1] > 1:
+                    break
+                end += 1
+            if end == first or all(w.stem in _SERVICES or w.stem in self._generic for w in known[first:end]):
+                continue
+            out.append(self._span(tokens, first, end, "institution"))
+            while (
+                end + 1 < n
+                and known[end].text in _JOINTS
+                and known[end + 1].upper
+                and self._place(known[end + 1], False)
+            ):
+                out.append(self._span(tokens, end + 1, end + 2, "institution"))
+                end += 2
+        return out
+
+    def _span(self, tokens: Tokens, first: int, last: int, category: str) -> Span:
+        return Span(tokens.starts[first], tokens.ends[last - 1], category, 0.75, "behind a word for whereabouts")
+
+    def _place(self, k: Lexeme, behind: bool) -> bool:
+        """Whether a word can be (part of) the bare name of a place."""
+        if not k.alpha or k.small or k.white or k.eponym or k.title or k.credential or k.stem in _NOT_PLACES:
+            return False
+        if k.upper:
+            return 2 < k.size < 7 and k.rank == "0" and k.stem not in _SERVICES
+        if k.stem in _SERVICES or (k.never and not behind):
+            return False
+        return k.size > 2 and (k.rank < "3" or k.strength >= "2")
