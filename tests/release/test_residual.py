@@ -20,8 +20,19 @@ from updp.reports import Cleaner, Detector
     ("text", "wanted"),
     [
         ("Seen by Dr. Okafor today.", [("Okafor", "name")]),
-        ("Xzqorr Qumbel was seen.", []),  # names on no list: one opinion of two
-        ("Jonathan Smith was seen.", [("Jonathan", "name")]),
+        ("Xzqorr Qumbel was seen.", [("Xzqorr", "name"), ("Qumbel", "name")]),  # names on no list
+        ("Jonathan Smith was seen.", [("Jonathan", "name"), ("Smith", "name")]),
+        ("Discussed with Wanjiru at noon.", [("Wanjiru", "name")]),
+        ("Client name: Paul English", [("Paul English", "name")]),
+        ("Sent from Lakeside for CT.", [("Lakeside", "location")]),
+        ("Films from UIHC and the ICU.", [("UIHC", "institution")]),
+        ("Lives in Vyksa CO with family.", [("Vyksa", "location"), ("CO", "location")]),
+        ("MRN 12 34 56, pt is 93, plate ABC 1234.", [("12 34 56", "id"), ("93", "age"), ("ABC 1234", "vehicle")]),
+        ("Ask @jane_doe or ris-3.internal.", [("@jane_doe", "username"), ("ris-3.internal", "url")]),
+        ("Host fe80::1ff:fe23:4567:890a down.", [("fe80::1ff:fe23:4567:890a", "ip")]),
+        ("Name: J O H N  S M I T H", [("J O H N  S M I T H", "name")]),
+        ("Glenn shunt, Haller index 3.4 and a Blakemore tube; the T-spine is normal.", []),
+        ("Attending: Present at bedside. Lungs: Clear bilaterally.", []),
         ("MRN 12345678.", [("12345678", "id")]),
         ("Accession CR-19-12345.", [("CR-19-12345", "id")]),
         ("SSN 123-45-6789.", [("123-45-6789", "ssn")]),

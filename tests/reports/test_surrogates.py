@@ -171,3 +171,26 @@ def test_what_is_generic_in_an_institution_stays() -> None:
     made = surrogates.institution(KEY, "Mercy General Hospital")
     assert made.endswith("Hospital")
     assert "Mercy" not in made
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["2019-03-14T14:32:07Z", "2019-03-14 14:32:07.250", "20190314T143207", "20190314143207.000000", "2019-03-14T14:32"],
+)
+def test_the_time_of_a_stamp_moves_with_its_date(stamp: str) -> None:
+    moved = surrogates.surrogate(Key(bytes(range(32))), "date", stamp, patient_id="p1")
+    assert "14:32" not in moved
+    assert "1432" not in moved
+    assert not moved.startswith(("2019-03-14", "20190314"))
+    assert len(moved) > 10
+
+
+def test_letters_apart_become_a_name() -> None:
+    made = surrogates.surrogate(Key(bytes(range(32))), "name", "J O H N  S M I T H", patient_id="p1")
+    assert len(made.split()) == 2
+
+
+def test_dotted_credentials_stay() -> None:
+    made = surrogates.surrogate(Key(bytes(range(32))), "staff", "Dr. Ewa Nowak, M.D., Ph.D.", patient_id="p1")
+    assert made.startswith("Dr. ")
+    assert made.endswith(", M.D., Ph.D.")

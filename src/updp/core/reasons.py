@@ -39,6 +39,7 @@ class Reason(StrEnum):
     REPORT_MISSING = "report-missing"
     REPORT_ENCODING = "report-encoding"
     REPORT_TOO_LONG = "report-too-long"
+    REPORT_LANGUAGE = "report-language"
     REPORT_UNREADABLE = "report-unreadable"
     REPORT_RESIDUAL = "report-residual-phi"
     METHOD_FAILED = "method-failed"
@@ -81,6 +82,7 @@ REPAIR: dict[Reason, str] = {
     Reason.REPORT_MISSING: "policy [report] required = true and the study has none",
     Reason.REPORT_ENCODING: "the report is not UTF-8; convert it",
     Reason.REPORT_TOO_LONG: "the report exceeds policy [report] max_characters",
+    Reason.REPORT_LANGUAGE: "the report is not in English, which the detector cannot read; translate or withhold it",
     Reason.REPORT_UNREADABLE: "the report file could not be read",
     Reason.REPORT_RESIDUAL: "the cleaned report failed its second check",
     Reason.METHOD_FAILED: "the de-identification method raised an error on this film",

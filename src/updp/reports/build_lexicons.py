@@ -144,11 +144,14 @@ def main() -> None:
     for line in read_data("extra_words.txt").decode().splitlines():
         if not line.startswith("#"):
             vocabulary |= {w: 2 for word in line.split() for w in _WORD.findall(word) if vocabulary.get(w, 0) < 2}
-    for terms in whitelist().values():
+    borne = {n for n, code in lines if max(code[:2]) >= "1"}
+    for group, terms in whitelist().items():
         for term in terms:
-            vocabulary |= dict.fromkeys(_WORD.findall(term.lower()), 3)
-    words = sorted(w for w in vocabulary if re.fullmatch(r"[a-z][a-z']*", w))
-    _write(args.out / "vocabulary.txt.gz", _coded([(w, str(vocabulary[w])) for w in words]))
+            # "Haller" is a term in "Haller index" only, and somebody's name elsewhere.
+            words = [w for w in _WORD.findall(term.lower()) if group != "eponyms" or term.isalpha() or w not in borne]
+            vocabulary |= dict.fromkeys(words, 3)
+    ordered = sorted(w for w in vocabulary if re.fullmatch(r"[a-z][a-z']*", w))
+    _write(args.out / "vocabulary.txt.gz", _coded([(w, str(vocabulary[w])) for w in ordered]))
 
     # -- how names sound: log-odds of letter triples in names against words
     trigrams: dict[str, Counter[str]] = {"name": Counter(), "word": Counter()}
@@ -181,6 +184,19 @@ def main() -> None:
     alone = (n for n in first if re.fullmatch("[a-z]{3,12}", n) and n not in safe and n not in english)
     _write(args.out / "residual_names.txt.gz", "\n".join(sorted(n for n in alone if frequency.get(n, 0) < 20000)))
 
+    # -- its surnames, and its words: a dictionary and single words of real reports
+    family = json.loads((philter / "blacklists/lastnames_minus_fps.json").read_text())
+    borne = {n for n in family if re.fullmatch("[a-z]{2,14}", n) and frequency.get(n, 0) < 20000 and lower[n] < 3}
+    _write(args.out / "residual_surnames.txt.gz", "\n".join(sorted(borne)))
+    common = {w for w, n in frequency.items() if n >= 3000 and w in english}
+    dictionary = {
+        w for w in {*english, *safe, *(w for w, n in lower.items() if n >= 2)} if w not in borne or w in common
+    }
+    dictionary |= {w for w in _residual_terms() if w.isalpha()}
+    _write(
+        args.out / "residual_words.txt.gz", "\n".join(sorted(w for w in dictionary if re.fullmatch("[a-z]{2,20}", w)))
+    )
+
     # -- surrogates: names that are real but uncommon, and no word of English or medicine
     plain = {w for w in {*vocabulary, *english}}
     common = {n for n, r in last.items() if r <= 1500}
@@ -202,6 +218,12 @@ def main() -> None:
     pool = {k: [n.capitalize() for n in v] for k, v in pool.items()}
     _write(args.out / "surrogate_names.json.gz", json.dumps(pool, separators=(",", ":")))
     print({k: len(v) for k, v in pool.items()})
+
+
+def _residual_terms() -> set[str]:
+    """Words of the extra list: brands and the like, which no dictionary has."""
+    lines = read_data("extra_words.txt").decode().splitlines()
+    return {w for line in lines if not line.startswith("#") for w in line.split()}
 
 
 def _uncommon(own: dict[str, int], other: dict[str, int], avoid: set[str]) -> list[str]:

@@ -40,8 +40,14 @@ def _month(match: re.Match[str], text: str) -> bool:
     return not _SHORT_MONTH.match(found)
 
 
+_FIELD_BEFORE = re.compile(r"(?:[A-Za-z]:[ \t]{0,3}|[A-Za-z]:[ \t]?[A-Z][a-z]+, )$")
+_NAME_BEHIND = re.compile(r"(?:,? [A-Z][a-z]+)?[ \t]*(?:$|\n|[,;.(]|  )")
+
+
 def _month_alone(match: re.Match[str], text: str) -> bool:
     word = match.group()
+    if _FIELD_BEFORE.search(text, max(0, match.start() - 24), match.start()) and _NAME_BEHIND.match(text, match.end()):
+        return False  # "Name: April Case"
     if word in ("may", "march") and re.search(
         r"\b(?:since|until|last|next)\s$", text[max(0, match.start() - 7) : match.start()]
     ):
@@ -141,6 +147,18 @@ _YEARS = re.compile(r"(?:19|20)\d\d-(?:19|20)\d\d")
 
 def _groups(match: re.Match[str], text: str) -> bool:
     return digits(match.group()) >= 6 and not _YEARS.fullmatch(match.group())
+
+
+_NAME_BEFORE = re.compile(r"([A-Z][A-Za-z'-]+) \($")
+
+
+def _bracketed(match: re.Match[str], text: str) -> bool:
+    """Six digits or more in groups behind a word with a capital: "Jane Doe (12 34 56)"; ranges and dates are none."""
+    before = _NAME_BEFORE.search(text, max(0, match.start() - 28), match.start())
+    if digits(match.group()) < 6 or not before or _YEARS.fullmatch(match.group()):
+        return False
+    word = before[1].lower()
+    return word not in _white() and (vocabulary().get(word, "0") < "2" or max(names().get(word, "00U")[:2]) >= "2")
 
 
 def _word_number(match: re.Match[str], text: str) -> bool:
@@ -414,6 +432,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "misread": _misread,
     "saint": _saint,
     "childrens": _childrens,
+    "bracketed": _bracketed,
 }
 
 STATES = word_class("states")

@@ -16,10 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from updp.core.reasons import Reason, Refused
 from updp.core.record import Report
 from updp.reports import surrogates
 from updp.reports.categories import HOLE
 from updp.reports.detect import Detector
+from updp.reports.language import ENGLISH, language
 from updp.reports.lexicon import vocabulary, whitelist
 from updp.reports.retention import Retention, compare
 from updp.reports.view import View, plain
@@ -76,6 +78,8 @@ class Cleaner:
         names = list(report.sections)
         texts = [report.sections[n] for n in names]
         text = _JOINT.join(texts)
+        if language(text) != ENGLISH:  # nothing is known of its names: better no report than a half cleaned one
+            raise Refused(Reason.REPORT_LANGUAGE)
         if self._is_sealed(patient_id, texts, seal):
             return CleanedReport(report, compare(text, text), {}, self._seal(patient_id, texts))
         own_names = self._known_spans(text, known) if known else []

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from updp.reports.categories import GROUPS, HOLE, categories
 from updp.reports.detect import Detector, default_detector
+from updp.reports.language import ENGLISH, language
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class CorpusCounts:
 
     reports: int = 0
     with_phi: int = 0
+    foreign: Counter[str] = field(default_factory=Counter)  # language -> reports the detector cannot read
     unreadable: int = 0  # lines that are no JSON object with an id and a text
     spans: Counter[str] = field(default_factory=Counter)  # category -> spans
     in_reports: Counter[str] = field(default_factory=Counter)  # category -> reports that hold one
@@ -47,6 +49,9 @@ def scan_lines(
             continue
         spans = detector.spans(text)
         counts.reports += 1
+        spoken = language(text)
+        if spoken != ENGLISH:
+            counts.foreign[spoken] += 1
         found = Counter(s.category for s in spans)
         counts.spans.update(found)
         counts.in_reports.update(found.keys())
@@ -61,7 +66,10 @@ def scan_lines(
             }
             for s in spans
         ]
-        out.write(json.dumps({"id": key, "spans": rows}) + "\n")
+        row = {"id": key, "spans": rows}
+        if spoken != ENGLISH:
+            row["language"] = spoken
+        out.write(json.dumps(row) + "\n")
     return counts
 
 
@@ -70,7 +78,8 @@ def render(counts: CorpusCounts) -> str:
     table = categories()
     lines = [
         f"{counts.reports} reports, {counts.with_phi} with identifiers"
-        + (f", {counts.unreadable} lines unreadable" if counts.unreadable else ""),
+        + (f", {counts.unreadable} lines unreadable" if counts.unreadable else "")
+        + (f", {counts.foreign.total()} in another language than English, which is not read" if counts.foreign else ""),
         "",
         "| group | category | Safe Harbor class | spans | reports |",
         "|---|---|---|---:|---:|",

@@ -31,14 +31,14 @@ _GOES_ON = re.compile(r"[ ]{1,2}[a-z/&]|[ ]?[/&-]")
 #: "Ludwig" before "van der Berg", "van der Berg" behind "Ludwig".
 _HEAD = re.compile(rf"(?<![\w.])([A-Z][a-z]{{1,20}})[ ](?:(?:{_PARTICLES})[ -]){{0,3}}$")
 _PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3}}[A-Z][\w'-]{{1,25}}")
-_SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'.])")
+_SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'])")
 _INITIAL = re.compile(r"[ ]([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))(?!\w)")
 _BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
 _NO_SURNAME = word_class("two_letters")
 _STATE = re.compile(rf"(?:,[ ]{{0,2}}|[ ]{{1,2}})(?:{_STATES})(?![\w-])(?:,?[ ]{{1,2}}\d{{5}}(?:-\d{{4}})?(?!\d))?")
 _ZIP = re.compile(r"(?:,[ ]?|[ ]{1,2})\d{5}(?:-\d{4})?(?![\d.-]|[ ]?(?:mg|ml|mm|cm|units)\b)")
-#: State codes that are also words, views or modalities, and what shows that one of these is meant.
-_STATE_OR = re.compile(r"[, ]{1,3}(?:CT|PA|IN|OR|ME|HI|OK|ID|MD|MS|AS|LA|MA|AL|DE|CO|MT|PR|NE|ND|SC|VI|AP|AE|AA)$")
+#: State codes that are also a view, a modality or a word, and what shows that one of these is meant.
+_STATE_OR = re.compile(r"[, ]{1,3}(?:CT|PA|MS|MD|OR|ID)$")
 _MODALITY = re.compile(
     r"[ ](?:scan|scans|chest|angio|abdomen|head|of|and lateral|lateral|view|views|film|films|was|is|for|shows?|"
     r"guided|with|without|\d)",
@@ -54,12 +54,18 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
     for i, span in enumerate(spans):
         start, end, category = span.start, span.end, span.category
         limit = spans[i + 1].start if i + 1 < len(spans) else len(text)
-        if category == "staff" or category == "name":
+        if span.why.startswith("initials"):
+            pass  # letters and nothing else
+        elif category == "staff" or category == "name":
             end = _name_end(text, start, end, limit)
             if start > reach:
                 start = _name_start(text, start, end, reach)
         elif category == "location" or category == "institution":
             end = _place_end(text, end, limit)
+            if end == span.end and (particled := _PARTICLED.match(text, end, limit)):
+                end = particled.end()  # "from Nazar bin Ilus"
+        elif category == "date" and end - start < 4 and text[start - 1 : start] == "'":
+            start -= 1
         if start != span.start or end != span.end:
             span = span._replace(start=start, end=end)
         reach = end

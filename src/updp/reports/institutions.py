@@ -17,6 +17,7 @@ _WEAK_TAILS = word_class("weak_tails")
 _NEVER = word_class("never_names")
 _NO_SPACE = re.compile(r"\S+")
 _WENT = word_class("whereabouts")
+_GONE = word_class("whereabouts_to")
 _SERVICES = word_class("services")
 _STATES = word_class("state_codes")
 #: State codes that are words, views or credentials.
@@ -51,7 +52,7 @@ class Institutions:
             head = [w.lower().strip(".,'") for w in (match["head"] or match["head2"]).split()]
             while head and (head[0] in generic or head[0] in _NEVER):
                 head.pop(0)
-            if not head or all(w in generic or w in white for w in head):
+            if not head or all(w in generic or w in white for w in head) or any(c.isdigit() for w in head for c in w):
                 continue
             skip = 0
             words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
@@ -93,7 +94,7 @@ class Institutions:
             start = tokens.starts[first]
             if not one.alpha or one.small or start - tokens.ends[i] > 6 or start in shield:
                 continue
-            went = any(b.stem in _WENT for b in known[max(0, i - _BACK) : i])
+            went = any(b.stem in (_GONE if k.stem == "to" else _WENT) for b in known[max(0, i - _BACK) : i])
             if one.upper and one.size == 2 and one.text in _STATES:
                 after = known[first + 1] if first + 1 < n else None
                 plain = one.text in _STATE_WORDS
@@ -131,4 +132,4 @@ class Institutions:
             return 2 < k.size < 7 and k.rank == "0" and k.stem not in _SERVICES
         if k.stem in _SERVICES or (k.never and not behind):
             return False
-        return k.size > 2 and (k.rank < "3" or k.strength >= "2")
+        return k.size > 2 and (k.rank < "3" or k.strength >= "2" or k.stem in self._lexemes.place_words)

@@ -423,7 +423,8 @@ class Rules:
         taken = 0
         while at < n and taken < most:
             k = known[at]
-            if k.text == "\n" or (taken and tokens.starts[at] - tokens.ends[at - 1] > 2):
+            gap = tokens.starts[at] - tokens.ends[at - 1] if taken else 0
+            if k.text == "\n" or gap > 2 or (gap == 2 and k.rank > "0" and k.strength < "2"):
                 break
             if k.alpha:
                 if k.size == 1 and (k.upper or words[at + 1 : at + 2] == ["."]):  # an initial

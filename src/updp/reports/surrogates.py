@@ -29,6 +29,7 @@ ID_PREFIX = "ZZ"
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 #: Words of a name that say nothing about who it is, and stay.
 _NOT_A_NAME = word_class("not_a_name")
+_APART = re.compile(r"(?:[A-Z]\s{1,4}){3,}[A-Z]")
 #: "M.D.", "Ph.D."
 _DOTTED = re.compile(r"(?:[A-Za-z]{1,5}\.){1,4}[A-Za-z]{1,2}\b\.?")
 #: Particles are swallowed by the surname they lead.
@@ -52,6 +53,8 @@ def person(key: Key, full_name: str, sex: str | None = None, own: Container[str]
     ``sex`` ("F" or "M") is the person's, and given names follow it; with ``own`` (see :func:`name_words`) only those do
     that are among these words. Otherwise a given name keeps the sex it is listed with.
     """
+    if _APART.fullmatch(full_name):  # "J O H N  S M I T H"
+        full_name = " ".join(part.replace(" ", "") for part in re.split(r"\s{2,}", full_name))
     out: list[str] = []
     end = 0
     matches = list(_WORD.finditer(full_name))
@@ -212,7 +215,8 @@ def _shift_text(text: str, shift: dt.timedelta, year: int) -> str:
         if feast:
             moved = dt.date(year, *feast) + shift
             return f"{_MONTHS[moved.month - 1].capitalize()} {moved.day}"
-        return text if weekday else tag("date")  # whole weeks keep a Monday a Monday
+        # Whole weeks keep a Monday a Monday, and what is told from another date has moved with it.
+        return text if weekday or _RELATIVE.fullmatch(text.strip()) else tag("date")
     if feast and "m" not in values:
         moved = dt.date(_century(values.get("y", year)), *feast) + shift
         return f"{_MONTHS[moved.month - 1].capitalize()} {moved.year}"
@@ -237,6 +241,9 @@ def _shift_text(text: str, shift: dt.timedelta, year: int) -> str:
     return "".join(out)
 
 
+_RELATIVE = re.compile(
+    r"(?:last|next|previous|week before|month before) (?:week|weekend|month|year|last)", re.IGNORECASE
+)
 _WEEKDAYS = frozenset(["mon", "tue", "wed", "thu", "fri", "sat", "sun"])
 
 
@@ -319,6 +326,29 @@ def compact_date(key: Key, patient_id: str, text: str) -> str:
     except ValueError:
         return tag("date")
     return f"{when + key.shift(patient_id):%Y%m%d}" + text[8:]
+
+
+_STAMP = re.compile(r"(?P<date>\d.*?)(?P<gap>T|\s+)(?P<clock>\d{1,2}:\d{2}(?::\d{2})?)(?P<rest>.*)", re.DOTALL)
+_COMPACT = re.compile(
+    r"(?P<date>(?:19|20)\d{6})(?P<gap>T?)(?P<clock>\d{2,6})?(?P<rest>(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
+)
+
+
+def _date_and_time(key: Key, patient_id: str, text: str, year: int | None) -> str:
+    """A date moved, and the time behind it too: the seconds of a stamp would find it again."""
+    if (found := _COMPACT.fullmatch(text)) and found["clock"]:
+        digits = found["clock"].ljust(4, "0")
+        moved = time(key, patient_id, f"{digits[:2]}:{digits[2:4]}").replace(":", "")
+        clock = (moved + _digits(key, "seconds", text, 1).zfill(2))[: len(found["clock"])] if moved.isdigit() else ""
+        return compact_date(key, patient_id, found["date"]) + found["gap"] + clock
+    if found:
+        return compact_date(key, patient_id, text)
+    if found := _STAMP.fullmatch(text):
+        clock = time(key, patient_id, found["clock"][:5].rstrip(":"))
+        seconds = f":{int(_digits(key, 'seconds', text, 4)) % 60:02d}" if found["clock"].count(":") == 2 else ""
+        rest = re.sub(r"^\.\d+", "", found["rest"])
+        return f"{date(key, patient_id, found['date'], year=year)}{found['gap']}{clock}{seconds}{rest}"
+    return str(date(key, patient_id, text, year=year))
 
 
 def time(key: Key, patient_id: str, text: str) -> str:
@@ -471,9 +501,7 @@ def surrogate(
     if category == "staff":
         return person(key, text)
     if category == "date":
-        if re.fullmatch(r"(?:19|20)\d{6}(?:\d{4,6})?", text):
-            return compact_date(key, patient_id, text)
-        return str(date(key, patient_id, text, year=year))
+        return _date_and_time(key, patient_id, text, year)
     if category == "time":
         return time(key, patient_id, text)
     if category == "age":

@@ -50,6 +50,14 @@ LABELS = {
     "ZIP": "LOC",
     "PC": "LOC",
     "ADDR": "LOC",
+    "PN": "NAME",
+    "WN": "NAME",
+    "FI": "NAME",
+    "S2": "NAME",
+    "NICK": "NAME",
+    "SHORT": "INST",
+    "BARE": "INST",
+    "GID": "ID",
     "HOSP": "INST",
     "COMP": "INST",
     "SCHOOL": "INST",
@@ -84,6 +92,8 @@ LABELS = {
     "AGE90": "AGE",
 }
 _FIELD = re.compile(r"\{([A-Za-z0-9]+)\}")
+#: One of several wordings of a carrier.
+_CHOICE = re.compile(r"\(([^()]*\|[^()]*)\)")
 
 
 def in_training(name: str) -> bool:
@@ -128,6 +138,14 @@ class Synthesizer:
             "nm": lambda: rng.choice([self._full, self._full, self._surname])().lower(),
             "fn": lambda: self._given().lower(),
             "ln": lambda: self._surname().lower(),
+            "PN": self._person,
+            "WN": self._words,
+            "FI": lambda: f"{self._given()} {rng.choice(string.ascii_uppercase)}{rng.choice(['.', '.', ''])}",
+            "S2": lambda: f"{self._given()} {self._one('short_surnames')}",
+            "NICK": self._nicknamed,
+            "SHORT": self._short_institution,
+            "BARE": lambda: rng.choice([self._one("bare_heads") + self._one("bare_tails"), self._one("bare_words")]),
+            "GID": lambda: self._form(self._one("grouped_numbers")),
             "CITY": self._city,
             "ST": self._state,
             "CTRY": self._country,
@@ -246,6 +264,7 @@ class Synthesizer:
 
     def one(self, carrier: str) -> Labelled:
         """One carrier filled, then worn: case, line breaks, slips of the keyboard."""
+        carrier = _CHOICE.sub(lambda found: self.rng.choice(found.group(1).split("|")), carrier)
         text, spans, end = "", [], 0
         for match in _FIELD.finditer(carrier):
             text += carrier[end : match.start()]
@@ -358,6 +377,46 @@ class Synthesizer:
         if r < 0.28:
             return f"{given} {surname} {self.rng.choice(['Jr.', 'III', 'Sr', 'II'])}"
         return f"{given} {surname}"
+
+    def _person(self) -> str:
+        """Somebody named in one of the ways of the world."""
+        r = self.rng.random()
+        if r < 0.35:
+            return self._full()
+        given, surname = self._given(), self._surname()
+        if r < 0.6:
+            particle = self._one("particles")
+            return f"{given} {particle}{'' if particle[-1] in '-' + chr(39) else ' '}{surname}"
+        if r < 0.75:
+            return f"{given} {self._one('short_surnames')}"
+        if r < 0.85:
+            return f"{given} {self._surname()} {surname}"
+        return self._nicknamed() if r < 0.92 else f"{given[0]}. {self.rng.choice(string.ascii_uppercase)}. {surname}"
+
+    def _words(self) -> str:
+        """A name that is made of words."""
+        given = self._title(self.rng.choice(self.given_word_names)) if self.rng.random() < 0.5 else self._given()
+        surname = self._title(self.rng.choice(self.word_names))
+        return self.rng.choice([f"{given} {surname}", f"{given} {surname}", f"{surname}, {given}"])
+
+    def _nicknamed(self) -> str:
+        marks = self.rng.choice(['""', "''", "()"])
+        return f"{self._given()} {marks[0]}{self._given()}{marks[1]} {self._surname()}"
+
+    def _short_institution(self) -> str:
+        """What people call a hospital: letters, a saint, a town's children."""
+        r = self.rng.random()
+        if r < 0.4:
+            letters = "".join(self.rng.choice("ABCDEGHJKLMNPRSTUVW") for _ in range(self.rng.choice([1, 2, 2, 3])))
+            return letters + self.rng.choice(["H", "MC", "GH", "UH", "MH", "RMC", "CH"])
+        if r < 0.65:
+            saint = self.rng.choice(["St. ", "St ", "Saint ", "St. "]) + self._title(self.rng.choice(self.given[3]))
+            return saint + self.rng.choice(["'s", "'s", ""])
+        if r < 0.8:
+            return f"{self._city()} Children's"
+        return self.rng.choice(
+            [f"{self._city()} General", f"Mt. {self._surname()}", f"{self._city()} Regional", "the VA"]
+        )
 
     def _reversed(self) -> str:
         comma = self.rng.choice([", ", ", ", ",", " ", "^"])
