@@ -1,6 +1,6 @@
 """Notes nobody tuned to: whole-span recall by class, characters taken too many, speed; real reports left alone.
 
-    python benchmarks/bench_notes.py [--part untouched] [--names FILE] [--iu FOLDER] [--rounds 20] [--errors N]
+    python performance/bench_notes.py [--part untouched] [--names FILE] [--iu FOLDER] [--rounds 20] [--errors N]
 
 An identifier counts as found when every letter and digit of it lies in spans. Characters too many are letters and
 digits in a span and in no identifier, as a fraction of all that are in none. ``--iu`` is a folder with the IU X-Ray

@@ -9,9 +9,10 @@ import pytest
 
 from updp.core.keys import Key
 from updp.core.reasons import Reason, Refused
-from updp.reports import Cleaner, Detector, render, scan_lines
-from updp.reports.language import headings, language
 from updp.core.record import Report
+from updp.reports import Cleaner, Detector, render, scan_lines
+from updp.reports.language import language
+from updp.sources.sections import parse
 
 FOREIGN = [
     ("de", "Herzgröße normal. Kein Pleuraerguss, kein Pneumothorax. Keine Infiltrate beidseits."),
@@ -72,6 +73,23 @@ def test_a_scan_names_the_language_and_counts_the_reports() -> None:
     assert "2 in another language" in render(counts)
 
 
-def test_headings_open_sections_of_ours() -> None:
-    assert headings()["findings"]
-    assert set(headings()) == {"findings", "impression", "indication", "technique", "comparison"}
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Befund: Herz normal.\nBeurteilung: Kein Erguss.", ["findings", "impression"]),
+        ("FRAGESTELLUNG: Husten\nBEFUND: Herz normal.", ["indication", "findings"]),
+        ("Résultats : poumons clairs\nConclusion : normal", ["findings", "impression"]),
+        ("Hallazgos: pulmones claros\nImpresión: normal", ["findings", "impression"]),
+        (
+            "Klinische gegevens: hoest\nVerslag: longen helder\nConclusie: normaal",
+            ["indication", "findings", "impression"],
+        ),
+        (
+            "Quesito clinico: tosse\nReferto: polmoni chiari\nConclusioni: normale",
+            ["indication", "findings", "impression"],
+        ),
+        ("Indicação: tosse\nAchados: pulmões livres\nConclusão: normal", ["indication", "findings", "impression"]),
+    ],
+)
+def test_headings_of_other_languages_open_their_sections(text: str, wanted: list[str]) -> None:
+    assert list(parse(text)) == wanted

@@ -1,7 +1,8 @@
 """Which language a report is written in: the detector reads English, and what it cannot read it must not release.
 
 Words that only one language has are counted (``data/languages.toml``). A report in German, French, Spanish, Dutch,
-Italian or Portuguese is told by them and refused with a reason; the same table says how its sections are headed.
+Italian or Portuguese is told by them and refused with a reason. (Its headings open sections as English ones do, so that
+the text gets here at all: ``sources/sections.json``.)
 """
 
 from __future__ import annotations
@@ -39,12 +40,6 @@ def _words() -> dict[str, tuple[str, ...]]:
         for word in str(words).split():
             out[word] = (*out.get(word, ()), code)
     return out
-
-
-def headings() -> dict[str, list[str]]:
-    """Section to the headings that open it in the languages of the table."""
-    table: dict[str, list[str]] = _table()["headings"]  # type: ignore[assignment]
-    return table
 
 
 def language(text: str) -> str:
