@@ -208,6 +208,8 @@ class Detector:
                 return []
             if (words and all(k.rank == "3" for k in words)) or score < 0.5:
                 return []
+            if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
+                return []  # letters that stand for anything
             if kind == "INST" and all(
                 k.stem in self._rules.gazetteer.generic_heads or k.stem in _INSTITUTION for k in words
             ):
@@ -354,7 +356,7 @@ class Detector:
             if k.small:
                 if (
                     (rank < "2" and strength >= "2")
-                    or (rank == "0" and score > 0.6)
+                    or (rank == "0" and score > 0.6 and not is_medical(k.stem))
                     or (strength == "3" and score > 0.85)
                 ):
                     return True
@@ -419,6 +421,16 @@ class People:
         if len(self.names) > _FEW:
             return set(self.names)
         return {name for name, once in self.names.items() if lower.count(name) > once}
+
+
+def _behind_where(known: list[Lexeme], a: int) -> bool:
+    """Whether a word for whereabouts, a sign or the beginning stands before word ``a``."""
+    return (
+        a == 0
+        or known[a - 1].call == "where"
+        or known[a - 1].text in ":,("
+        or known[a - 1].stem in ("and", "or", "via")
+    )
 
 
 def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:

@@ -15,6 +15,16 @@ from updp.reports.words import Span, Tokens
 _LEADING = word_class("leading")
 _WEAK_TAILS = word_class("weak_tails")
 _NEVER = word_class("never_names")
+_KINDS = word_class("institution_generic") | {
+    "school",
+    "royal",
+    "church",
+    "sisters",
+    "children's",
+    "city",
+    "county",
+    "state",
+}
 _NO_SPACE = re.compile(r"\S+")
 _WENT = word_class("whereabouts")
 _GONE = word_class("whereabouts_to")
@@ -58,6 +68,11 @@ class Institutions:
             words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
             while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
                 skip += 1
+            # "Dr. Odongo of Parkland Manor" are two, "University of Iowa Hospital" is one.
+            for i in range(len(words) - 2, skip, -1):
+                if words[i].group() == "of" and not any(w.group().lower() in _KINDS for w in words[skip:i]):
+                    skip = i + 1
+                    break
             if skip >= len(words):
                 continue
             weak = (match["tail"] or match["tail2"]).lower().split()[-1] in _WEAK_TAILS

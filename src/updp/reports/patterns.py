@@ -416,7 +416,7 @@ _PHONE = re.compile(
 _VALUES = {
     "phone": _PHONE,
     "fax": _PHONE,
-    "ssn": re.compile(r"\d[\d -]{3,22}\d(?!\d)|[A-Z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[A-Z]"),
+    "ssn": re.compile(r"\d[\d /.-]{3,22}\d(?!\d)|[A-Z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[A-Z]"),
     "address": re.compile(r"[A-Za-z]{0,2}\d[\dA-Za-z]{1,5}(?:[ -]\d[\dA-Za-z]{1,3})?(?![\dA-Za-z])"),
     "vehicle": re.compile(r"[A-Z0-9]{1,4}(?:[ -][A-Z0-9]{2,4}){1,2}(?![A-Za-z0-9])|[A-Z0-9]{5,17}(?![A-Za-z0-9])"),
     "account": re.compile(rf"\d{{4}}(?:[ -]\d{{2,7}}){{2,4}}(?!\d)|(?:{_CODED})(?![\dA-Za-z])"),
