@@ -21,10 +21,11 @@ def test_lines_in_spans_out() -> None:
     counts = scan_lines((json.dumps(r) + "\n" for r in rows), out)
     made = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [m["id"] for m in made] == ["a", 2, "c"]
-    assert [(s["category"], rows[0]["text"][s["start"] : s["end"]]) for s in made[0]["spans"]] == [
+    text = str(rows[0]["text"])
+    assert [(s["category"], text[s["start"] : s["end"]]) for s in made[0]["spans"]] == [
         ("staff", "Dr. Okafor"),
         ("date", "3/4/2019"),
-    ]  # type: ignore[index]
+    ]
     assert set(made[0]["spans"][0]) == {"start", "end", "category", "score"}
     assert made[1]["spans"] == []
     assert (counts.reports, counts.with_phi, counts.unreadable) == (3, 1, 0)
