@@ -111,8 +111,63 @@ def test_a_path_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_role_nobody_adapts_is_refused(tmp_path):
-    with pytest.raises(PackError, match="nothing adapts diffusers as identity; there is open_clip as vlm"):
+    with pytest.raises(PackError, match=r"no adapter 'diffusers/identity'; .*there are: open_clip/vlm"):
         load("diffusers", "identity", tmp_path, {})
+
+
+class Scripted(torch.nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean((2, 3))
+
+
+def scripted_pack(folder, channels):
+    torch.jit.script(Scripted()).save(str(folder / "net.pt"))
+    for role in ("identity", "classifier"):
+        labels = 'labels = ["a", "b", "c"]\n' if role == "classifier" else ""
+        with (folder / "pack.toml").open("a") as out:
+            if role == "identity":
+                out.write('format = 1\nname = "scripted"\nsize = 32\n')
+            out.write(f'[roles.{role}]\nkind = "torchscript"\npath = "net.pt"\n')
+            out.write(f"[roles.{role}.config]\nsize = 16\nchannels = {channels}\n{labels}")
+    return load_pack(folder)
+
+
+def test_a_torchscript_file_is_an_identity_and_a_classifier_for_grey_and_colour(tmp_path):
+    pack = scripted_pack(tmp_path, channels=3)
+    for channels in (1, 3):
+        images = torch.rand(20, channels, 32, 32)
+        embedded = pack.identity.embed(images)
+        assert embedded.shape == (20, 3)
+        assert torch.allclose(embedded.norm(dim=1), torch.ones(20), atol=1e-5)
+        assert pack.classifier.probabilities(images).shape == (20, 3)
+    assert pack.classifier.labels == ("a", "b", "c")
+    assert pack.role("identity") is pack.identity
+
+
+def test_a_file_that_is_no_torchscript_is_refused_by_name(tmp_path):
+    (tmp_path / "net.pt").write_bytes(b"not a network")
+    with pytest.raises(PackError, match=r"net\.pt is not a TorchScript file"):
+        load("torchscript", "identity", tmp_path / "net.pt", {"size": 16})
+
+
+def test_another_package_adds_a_role_and_a_model_for_it(tmp_path):
+    from updp.models.adapters import ADAPTERS
+    from updp.models.pack import ROLES
+
+    ROLES.add("landmarks", object)
+    ADAPTERS.add("torchscript/landmarks", lambda path, **config: ("landmarks of", path.name))
+    try:
+        (tmp_path / "pack.toml").write_text(
+            'format = 1\nname = "x"\n[roles.landmarks]\nkind = "torchscript"\npath = "pack.toml"\n'
+        )
+        assert load_pack(tmp_path).role("landmarks") == ("landmarks of", "pack.toml")
+        with pytest.raises(PackError, match="has no identity"):
+            load_pack(tmp_path).role("identity")
+    finally:
+        ROLES.remove("landmarks")
+        ADAPTERS.remove("torchscript/landmarks")
+    with pytest.raises(PackError, match="no role 'landmarks'"):
+        load_pack(tmp_path)
 
 
 def test_a_missing_package_names_the_extra():

@@ -84,7 +84,7 @@ def test_a_role_says_which_model_it_is(tmp_path):
     assert isinstance(load_pack(tmp_path).autoencoder, LappedAutoencoder)
     toml = tmp_path / "pack.toml"
     toml.write_text(toml.read_text().replace('"lapped"', '"wavelet"'))
-    with pytest.raises(PackError, match="is a model 'wavelet'; this updp knows patches, lapped"):
+    with pytest.raises(PackError, match="no model 'wavelet'; there are: patches, lapped"):
         _ = load_pack(tmp_path).autoencoder
     with pytest.raises(PackError, match="LappedAutoencoder is no model of the role identity"):
         role_entry("identity", made, tmp_path)
@@ -93,7 +93,7 @@ def test_a_role_says_which_model_it_is(tmp_path):
 def test_unreadable_toml_and_unknown_roles_are_refused(folder):
     toml = folder / "pack.toml"
     toml.write_text(toml.read_text().replace("[roles.identity]", "[roles.oracle]"))
-    with pytest.raises(PackError, match="roles nobody plays: oracle"):
+    with pytest.raises(PackError, match="no role 'oracle'; there are: autoencoder, vlm"):
         load_pack(folder)
     toml.write_text("format = = 1")
     with pytest.raises(PackError, match="not readable as TOML"):

@@ -7,14 +7,25 @@ arXiv 2103.08562, keep a map for the same reason).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from updp.models.backbone import EfficientNetLite0
 from updp.models.images import batched
 
-#: Backbone blocks whose maps are looked at, their channels, and pixels a cell of the pooled map covers.
-_TAPS = ((10, 112, 20), (14, 192, 32))
+
+class Tap(NamedTuple):
+    """A place in the backbone whose maps are looked at."""
+
+    block: int
+    channels: int
+    cell: int  # pixels that a cell of the pooled map covers
+
+
+#: The maps that may be asked for, by name, from the image upwards.
+TAPS = {"lower": Tap(10, 112, 20), "upper": Tap(14, 192, 32)}
 
 
 class Identity(nn.Module):
@@ -28,7 +39,7 @@ class Identity(nn.Module):
         self.config = {"size": size, "space": space}
         self.size = size
         self.backbone = EfficientNetLite0()
-        features = sum(channels * (size // cell) ** 2 for _, channels, cell in _TAPS)
+        features = sum(tap.channels * (size // tap.cell) ** 2 for tap in TAPS.values())
         self.register_buffer("centre", torch.zeros(features))
         self.register_buffer("spread", torch.ones(features))
         self.project = nn.Linear(features, space, bias=False)
@@ -37,12 +48,21 @@ class Identity(nn.Module):
         """The pooled maps, flattened."""
         if images.shape[-1] != self.size:
             images = nn.functional.interpolate(images, self.size, mode="bilinear", antialias=True)
-        maps = self.backbone.maps_at(images, tuple(block for block, _, _ in _TAPS))
-        pooled = [
-            nn.functional.adaptive_avg_pool2d(m, self.size // cell).flatten(1)
-            for m, (_, _, cell) in zip(maps, _TAPS, strict=True)
-        ]
-        return torch.cat(pooled, 1)
+        maps = self.backbone.maps_at(images, tuple(tap.block for tap in TAPS.values()))
+        return torch.cat([self.pool(m, name) for m, name in zip(maps, TAPS, strict=True)], 1)
+
+    def maps(self, images: Tensor, name: str) -> Tensor:
+        """The maps of this name for images N×1×size×size."""
+        found: Tensor = self.backbone.maps_at(images, (TAPS[name].block,))[0]
+        return found
+
+    def pool(self, maps: Tensor, name: str) -> Tensor:
+        """Maps of this name averaged in cells, flattened."""
+        return nn.functional.adaptive_avg_pool2d(maps, self.size // TAPS[name].cell).flatten(1)
+
+    def between(self, lower: str, upper: str) -> nn.ModuleList:
+        """The blocks that lead from maps of one name to those of another."""
+        return nn.ModuleList(self.backbone._blocks[TAPS[lower].block + 1 : TAPS[upper].block + 1])
 
     def forward(self, images: Tensor) -> Tensor:
         standard = (self.features(images) - self.centre) / self.spread

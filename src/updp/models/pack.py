@@ -12,7 +12,7 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from functools import cached_property
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,22 +21,39 @@ if TYPE_CHECKING:
 
     from updp.models.roles import AutoencoderRole, ClassifierRole, GeneratorRole, IdentityRole, VlmRole
 from updp.core.global_state import seeded
+from updp.core.registry import Registry, unknown
 from updp.models.errors import PackError
 
 FORMAT = 1
-ROLES = ("autoencoder", "vlm", "generator", "identity", "classifier")
-_OUTSIDE = {"open_clip", "diffusers", "torchxrayvision"}
-#: Our classes for a role, by the `model` of its entry; an entry that names none means the first.
-MODELS = {
-    "autoencoder": {
-        "patches": "updp.models.autoencoder:Autoencoder",
-        "lapped": "updp.models.lapped:LappedAutoencoder",
+#: The kind of an entry whose weights are in the pack; other kinds name an adapter.
+OWN = "updp"
+#: The roles, each with the protocol a model in it keeps; other packages add theirs in the group ``updp.roles``.
+ROLES: Registry[type] = Registry(
+    "role",
+    "updp.roles",
+    {
+        "autoencoder": "updp.models.roles:AutoencoderRole",
+        "vlm": "updp.models.roles:VlmRole",
+        "generator": "updp.models.roles:GeneratorRole",
+        "identity": "updp.models.roles:IdentityRole",
+        "classifier": "updp.models.roles:ClassifierRole",
     },
-    "vlm": {"two-towers": "updp.models.vlm:VisionLanguage"},
-    "generator": {"unet": "updp.models.generator:UNet"},
-    "identity": {"efficientnet": "updp.models.identity:Identity"},
-    "classifier": {"efficientnet": "updp.models.classifier:Classifier"},
-}
+    PackError,
+)
+#: The classes whose weights a pack may hold, as role/model; an entry that names no model means the first of its role.
+MODELS: Registry[type[nn.Module]] = Registry(
+    "model",
+    "updp.models",
+    {
+        "autoencoder/patches": "updp.models.autoencoder:Autoencoder",
+        "autoencoder/lapped": "updp.models.lapped:LappedAutoencoder",
+        "vlm/two-towers": "updp.models.vlm:VisionLanguage",
+        "generator/unet": "updp.models.generator:UNet",
+        "identity/efficientnet": "updp.models.identity:Identity",
+        "classifier/efficientnet": "updp.models.classifier:Classifier",
+    },
+    PackError,
+)
 
 
 class Pack:
@@ -45,6 +62,7 @@ class Pack:
     def __init__(self, path: Path, info: dict[str, Any]) -> None:
         self.path, self.info = path, info
         self.name: str = info["name"]
+        self._held: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"Pack({self.name!r}, roles={sorted(self.info['roles'])})"
@@ -67,14 +85,14 @@ class Pack:
         import torch
         from safetensors.torch import load_file
 
-        entry, models = self._entry(role), MODELS[role]
-        name = entry.get("model", next(iter(models)))
+        entry = self._entry(role)
+        models = [name.partition("/")[2] for name in MODELS if name.startswith(f"{role}/")]
+        name = entry.get("model", models[0] if models else "")
         if name not in models:
-            raise PackError(f"{role} of pack {self.name} is a model {name!r}; this updp knows {', '.join(models)}")
-        place, _, cls = models[name].partition(":")
+            raise PackError(f"{role} of pack {self.name}: {unknown('model', name, models)}")
         state = load_file(self.path / entry["file"])
         try:
-            module: Any = getattr(import_module(place), cls)(**entry["config"])
+            module: Any = MODELS[f"{role}/{name}"](**entry["config"])
             module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
         except (RuntimeError, TypeError, ValueError) as error:
             raise PackError(f"{role} of pack {self.name} does not fit this version of updp: {error}") from error
@@ -90,7 +108,16 @@ class Pack:
         return adapters.load(entry["kind"], role, path, entry.get("config", {}))
 
     def _role(self, role: str) -> Any:
-        return self._outside(role) if self._entry(role)["kind"] in _OUTSIDE else self._own(role)
+        return self._own(role) if self._entry(role)["kind"] == OWN else self._outside(role)
+
+    def role(self, name: str) -> Any:
+        """The model in a role of this name; one that another package added has no attribute of its own here."""
+        if name not in ROLES:
+            raise PackError(unknown("role", name, ROLES))
+        if name not in self._held:
+            own = isinstance(getattr(type(self), name, None), cached_property)
+            self._held[name] = getattr(self, name) if own else seeded()(self._role)(name)
+        return self._held[name]
 
     # Fresh layers draw from torch's global generator before they are given their weights, hence ``seeded``.
 
@@ -113,7 +140,7 @@ class Pack:
     @seeded()
     def generator(self) -> GeneratorRole:
         entry = self._entry("generator")
-        if entry["kind"] in _OUTSIDE:
+        if entry["kind"] != OWN:
             return self._outside("generator")  # type: ignore[no-any-return]
         from updp.models.generator import Generator
         from updp.models.samplers import Sampling
@@ -178,9 +205,9 @@ def _describe(toml: Path) -> dict[str, Any]:
         raise PackError(f"{toml.parent.name} is a pack of format {info.get('format')}; this updp reads {FORMAT}")
     if not isinstance(info.get("name"), str) or not isinstance(info.get("roles"), dict):
         raise PackError(f"{toml} names no pack: 'name' and 'roles' are needed")
-    unknown = set(info["roles"]) - set(ROLES)
-    if unknown:
-        raise PackError(f"{toml} fills roles nobody plays: {', '.join(sorted(unknown))}")
+    for role in info["roles"]:
+        if role not in ROLES:
+            raise PackError(f"{toml}: {unknown('role', role, ROLES)}")
     return info
 
 
@@ -207,8 +234,8 @@ def save_weights(module: nn.Module, path: Path) -> None:
 
 def role_entry(role: str, module: nn.Module, directory: Path) -> dict[str, Any]:
     """Write a role's weights (and tokenizer) into a pack's folder; gives its entry in `pack.toml`."""
-    place = f"{type(module).__module__}:{type(module).__name__}"
-    model = next((name for name, known in MODELS[role].items() if known == place), None)
+    own = {cls: name.partition("/")[2] for name, cls in MODELS.members() if name.startswith(f"{role}/")}
+    model = own.get(type(module))
     if model is None:
         raise PackError(f"{type(module).__name__} is no model of the role {role}")
     file = f"{role}.safetensors"

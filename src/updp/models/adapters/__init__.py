@@ -9,30 +9,36 @@ In `pack.toml`::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from updp.core.registry import Registry
 from updp.models.errors import PackError
 
-#: (kind, role) to the module and class that fill it.
-ADAPTERS = {
-    ("open_clip", "vlm"): ("updp.models.adapters.open_clip", "OpenClipVlm"),
-    ("diffusers", "generator"): ("updp.models.adapters.diffusers", "DiffusersGenerator"),
-    ("diffusers", "autoencoder"): ("updp.models.adapters.diffusers", "DiffusersAutoencoder"),
-    ("torchxrayvision", "classifier"): ("updp.models.adapters.torchxrayvision", "XrvClassifier"),
-}
+#: The adapters, as kind/role; other packages add theirs in the group ``updp.adapters``.
+ADAPTERS: Registry[Callable[..., Any]] = Registry(
+    "adapter",
+    "updp.adapters",
+    {
+        "open_clip/vlm": "updp.models.adapters.open_clip:OpenClipVlm",
+        "diffusers/generator": "updp.models.adapters.diffusers:DiffusersGenerator",
+        "diffusers/autoencoder": "updp.models.adapters.diffusers:DiffusersAutoencoder",
+        "torchxrayvision/classifier": "updp.models.adapters.torchxrayvision:XrvClassifier",
+        "torchscript/identity": "updp.models.adapters.torchscript:ScriptedIdentity",
+        "torchscript/classifier": "updp.models.adapters.torchscript:ScriptedClassifier",
+    },
+    PackError,
+)
 
 
 def load(kind: str, role: str, path: Path, config: dict[str, Any]) -> Any:
     """The adapter of this kind in this role over the model at `path`."""
-    if (kind, role) not in ADAPTERS:
-        known = ", ".join(f"{k} as {r}" for k, r in ADAPTERS)
-        raise PackError(f"nothing adapts {kind} as {role}; there is {known}")
+    adapter = ADAPTERS[f"{kind}/{role}"]
     if not path.exists():
         raise PackError(f"no model at {path}: adapters load from a local path, nothing is downloaded")
-    module, name = ADAPTERS[kind, role]
-    return getattr(import_module(module), name)(path, **config)
+    return adapter(path, **config)
 
 
 def extra(name: str) -> Any:

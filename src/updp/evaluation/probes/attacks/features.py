@@ -194,7 +194,7 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
         return images if images.shape[-1] == size else interpolate(images, size, mode="bilinear", antialias=True)
 
     if role == "identity":
-        from updp.evaluation.probes.attacks.siamese import START, Upper
+        from updp.evaluation.probes.attacks.siamese import Upper
 
         if not hasattr(pack.identity, "backbone"):  # a network of another kind gives its vectors and nothing else
 
@@ -207,7 +207,7 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
         upper = Upper(network)
 
         def identity(images: Tensor) -> dict[str, Tensor]:
-            maps = network.backbone.maps_at(at(images, network.size), (START,))[0]
+            maps = network.maps(at(images, network.size), "lower")
             features = upper.features(maps)
             return {"maps": maps.half(), "features": features.half(), "embedded": upper.embed(features).float()}
 

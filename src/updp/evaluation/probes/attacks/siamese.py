@@ -20,29 +20,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.models.identity import _TAPS, Identity
+from updp.models.identity import TAPS, Identity
 
-#: The last frozen block, whose maps are cached.
-START = _TAPS[0][0]
 _TEMPERATURE = 0.1
 _MEMORY = 512
 
 
 class Upper(nn.Module):
-    """The identity network from the maps of block ``START`` on; the same weights until it is begun anew."""
+    """The identity network from its lower maps on; the same weights until it is begun anew."""
 
     def __init__(self, network: Any, trainable: bool = False) -> None:
         super().__init__()
         if not isinstance(network, Identity):
             raise TypeError("only the identity network of updp has maps to start from")
         part: Callable[[Any], Any] = copy.deepcopy if trainable else (lambda module: module)
-        self.size = network.size
-        self.blocks = part(nn.ModuleList(network.backbone._blocks[START + 1 : _TAPS[1][0] + 1]))
+        self.pool = network.pool
+        self.blocks = part(network.between("lower", "upper"))
         self.project = part(network.project)
         for side in ("real", "released"):
             self.register_buffer(f"centre_{side}", network.centre, persistent=False)
             self.register_buffer(f"spread_{side}", network.spread, persistent=False)
-        channels = _TAPS[0][1]
+        channels = TAPS["lower"].channels
         self.branch = nn.Conv2d(channels, channels, 1)  # of released films
         with torch.no_grad():
             self.branch.weight.copy_(torch.eye(channels)[:, :, None, None])
@@ -61,11 +59,10 @@ class Upper(nn.Module):
 
     def features(self, maps: Tensor) -> Tensor:
         """The pooled maps of both taps, flattened, as ``Identity.features`` gives them."""
-        low = functional.adaptive_avg_pool2d(maps, self.size // _TAPS[0][2]).flatten(1)
         high = maps
         for block in self.blocks:
             high = block(high)
-        return torch.cat([low, functional.adaptive_avg_pool2d(high, self.size // _TAPS[1][2]).flatten(1)], 1)
+        return torch.cat([self.pool(maps, "lower"), self.pool(high, "upper")], 1)
 
     def embed(self, features: Tensor, side: str = "real") -> Tensor:
         centre, spread = self.get_buffer(f"centre_{side}"), self.get_buffer(f"spread_{side}")
