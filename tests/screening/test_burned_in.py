@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from performance import marks
 from updp.core.policy import BurnedInPolicy
 from updp.core.reasons import Reason, Refused
 from updp.screening import burned_in
@@ -54,7 +55,7 @@ def test_off_lets_every_film_pass_unread():
     assert told.thorough == []
 
 
-@pytest.mark.parametrize("missing", ["rapidocr", "onnxruntime", "cv2"])
+@pytest.mark.parametrize("missing", ["rapidocr", "onnxruntime", "cv2", "zxingcpp"])
 def test_without_ocr_a_film_leaves_only_if_its_header_rules_text_out(monkeypatch, missing):
     found = burned_in.importlib.util.find_spec
     monkeypatch.setattr(burned_in.importlib.util, "find_spec", lambda name: None if name == missing else found(name))
@@ -144,17 +145,93 @@ def test_a_short_name_is_known_from_the_header():
 @pytest.mark.parametrize(
     "misread",
     [
-        line("570", 0.95, (912, 0, 111, 190), 3),  # a lead marker on its side
+        line("7", 0.95, (912, 0, 111, 190), 3),  # a lead marker on its side
         line("CEE", 0.76, (494, 160, 102, 214), 3),  # vertebrae
         line("Q", 0.58, (0, 0, 214, 222), 1),  # a prosthesis
         line("DLUL", 0.47, (939, 0, 84, 137), 3),
-        line("LOLO", 0.9, (300, 0, 137, 162), 0),  # a marker and initials
         line("?!", 0.99),
     ],
 )
 def test_what_is_no_typed_word_is_left_alone(misread):
     film = np.full((1024, 1024), 0.3, dtype=np.float32)
     assert screen([misread], film=film).boxes == ()
+
+
+# -- marks nobody can read ------------------------------------------------------------------------------------------
+
+
+UNREADABLE = [
+    Line((20, 20, 60, 16), "", 0.0, strokes=5, found=0.4),  # letters of no script the reader knows
+    Line((20, 20, 30, 24), "8", 0.4, strokes=3, found=0.6),  # initials on a lead marker
+    Line((20, 20, 60, 16), "y", 0.6, strokes=1, found=0.7),  # letters joined by a line
+    Line((20, 20, 30, 26), "R", 0.99, strokes=3, found=0.7),  # a side marker read without the initials beside it
+]
+
+
+@pytest.mark.parametrize("mark", UNREADABLE)
+def test_a_text_like_mark_nobody_can_read_is_painted(mark):
+    result = screen([mark])
+    assert [(box.why, box.painted) for box in result.boxes] == [("doubt", True)]
+
+
+@pytest.mark.parametrize("mark", UNREADABLE)
+def test_or_the_film_is_kept_back_if_the_policy_says_so(mark):
+    with pytest.raises(Refused) as caught:
+        screen([mark], doubt="quarantine")
+    assert caught.value.reason is Reason.BURNED_IN_DOUBT
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Line((20, 20, 24, 26), "", 0.0, strokes=1, found=0.9),  # an arrow
+        Line((20, 20, 60, 16), "", 0.0, strokes=0, found=0.9),  # an edge of bone
+        Line((20, 20, 60, 16), "I", 0.4, strokes=1, found=0.3),  # a wire
+        Line((0, 0, 140, 150), "O", 0.4, strokes=2, found=0.9, area=20000),  # a pair of lungs
+    ],
+)
+def test_what_does_not_look_like_text_is_left_alone(shape):
+    assert screen([shape]).boxes == ()
+    assert screen([shape], doubt="quarantine").boxes == ()
+
+
+def test_a_side_marker_of_one_stroke_stays():
+    assert screen([Line((20, 20, 20, 26), "R", 0.99, strokes=1, found=0.7)]).boxes[0].painted is False
+
+
+def test_a_place_in_doubt_is_painted_once():
+    mark = UNREADABLE[0]
+    result = screen([mark], [mark], [mark], [mark], [mark])
+    assert sum(box.painted for box in result.boxes) == 1
+
+
+@pytest.mark.parametrize(("upright", "mirrored", "first"), [(0, True, "right"), (2, True, "left"), (1, True, "top")])
+def test_parts_of_a_mirrored_line_are_found_in_its_own_direction(upright, mirrored, first):
+    rect = (20, 20, 16, 120) if upright == 1 else (20, 20, 120, 16)
+    result = screen([Line(rect, "L 14:32:07", 0.95, upright, mirrored)])
+    kept = next(box for box in result.boxes if not box.painted)
+    assert {"left": kept.x == 20, "right": kept.x + kept.w == 140, "top": kept.y == 20}[first]
+
+
+def test_a_code_is_painted_without_being_read_as_text():
+    film = np.full((300, 300), 0.3, dtype=np.float32)
+    mark = marks.label(film, marks.code("MRN 48213377", "QRCode", 3), (60, 60), 0.6, "QRCode", "MRN 48213377")
+    result = screen([], film=film)
+    assert {(box.why, box.painted) for box in result.boxes} == {("code", True)}
+    assert marks.decoded(mark, film)
+    assert not marks.decoded(mark, result.pixels)
+
+
+@pytest.mark.parametrize(("text", "least", "most"), [("L", 1, 1), ("JQK", 3, 3), ("MEYER", 5, 5), ("ШУКИН", 5, 5)])
+def test_strokes_are_counted_letter_by_letter_whatever_the_script(text, least, most):
+    ink = np.pad(marks.letters(text, marks.DEJAVU, 40), 12)
+    for crop in (ink, 1 - ink, np.fliplr(ink)):
+        assert least <= burned_in.count_strokes((255 * (0.2 + 0.6 * crop)).astype(np.uint8)) <= most
+
+
+def test_an_edge_across_a_place_is_no_stroke():
+    y, x = np.mgrid[0:40, 0:90]
+    assert burned_in.count_strokes((40 + 160 * (x + y > 70)).astype(np.uint8)) == 0
 
 
 def test_boxes_never_hold_the_text():
@@ -235,6 +312,15 @@ def test_a_name_is_gone_and_the_marker_stays(reader, size, contrast, turn):
     left = "".join(found.text for found in reader.read(result.pixels, thorough=True)).upper()
     assert "QUIBBLE" not in left
     assert np.array_equal(result.pixels[15:60, 465:505], film[15:60, 465:505])
+
+
+@pytest.mark.parametrize("turn", range(4))
+@pytest.mark.parametrize("kind", ["mirrored", "turned", "alphabet", "script", "initials"])
+def test_marks_an_ocr_cannot_read_are_gone(reader, kind, turn):
+    film = lungs(256 if turn % 2 else 512)
+    mark = marks.mark(film, kind, np.random.default_rng(turn), turn)[0]
+    result = TextScreen(BurnedInPolicy(), reader).screen(film)
+    assert marks.left(mark, film, result.pixels) < marks.LEGIBLE
 
 
 def test_a_film_without_text_comes_back_as_it_was(reader):

@@ -60,6 +60,9 @@ class BurnedInPolicy(Section):
         "off: release films unchecked (the release says so).",
     )
     keep: tuple[str, ...] = Field((), description="Further words allowed to stay on a film.")
+    doubt: Literal["paint", "quarantine"] = Field(
+        "paint", description="What becomes of text-like marks nobody can read: painted over, or the film kept back."
+    )
 
 
 class ReportPolicy(Section):

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     NOT_A_FILM = "not-a-film"
     BURNED_IN_UNCHECKED = "burned-in-text-unchecked"
     BURNED_IN_RESIDUAL = "burned-in-text-residual"
+    BURNED_IN_DOUBT = "burned-in-text-in-doubt"
     REPORT_MISSING = "report-missing"
     REPORT_ENCODING = "report-encoding"
     REPORT_TOO_LONG = "report-too-long"
@@ -79,6 +80,7 @@ REPAIR: dict[Reason, str] = {
     Reason.NOT_A_FILM: "the DICOM object is no CR, DX or secondary capture image; leave it out of the export",
     Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
     Reason.BURNED_IN_RESIDUAL: "text was still legible after painting; review by hand",
+    Reason.BURNED_IN_DOUBT: "a text-like mark nobody could read; review by hand, or paint it: policy [burned_in] doubt",
     Reason.REPORT_MISSING: "policy [report] required = true and the study has none",
     Reason.REPORT_ENCODING: "the report is not UTF-8; convert it",
     Reason.REPORT_TOO_LONG: "the report exceeds policy [report] max_characters",

@@ -1,11 +1,13 @@
-"""Text burned into a film: found, read, painted out, and read again.
+"""Text and codes burned into a film: found, read, painted out, and looked for again.
 
 Second half of the screening station. A film is flattened to local contrast, so that letters on bone, white on white
-and faint ones look alike, and searched for text lines in one pass of a detection network at reduced size; a film
-without text costs that pass and no more. Lines found are read from the film's own pixels in each orientation. What is
-not a side marker or an acquisition word is painted out and the film is read again, more thoroughly; text that is still
-there in the end means the film is kept back. The network is PP-OCR by way of rapidocr (extra ``ocr``), whose models
-are inside its wheel.
+and faint ones look alike, and searched for text lines in one pass of a detection network at reduced size, and for bar
+and matrix codes; a film without either costs that pass and no more. Lines found are read from the film's own pixels,
+turned and mirrored. What is not a side marker or an acquisition word is painted out. The detector finds writing in
+any script, the reader knows Latin and Han letters: a place that consists of several separate strokes and that nobody
+can read is in doubt, and is painted too, or the film kept back, as the policy says. A painted film is looked at again,
+more thoroughly; text that is still there in the end means the film is kept back. The network is PP-OCR by way of
+rapidocr (extra ``ocr``), whose models are inside its wheel.
 """
 
 from __future__ import annotations
@@ -24,19 +26,26 @@ import numpy as np
 from updp.core.global_state import quiet
 from updp.core.policy import BurnedInPolicy
 from updp.core.reasons import Reason, Refused
+from updp.screening.codes import find_codes
 from updp.screening.painting import Rect, paint_out
 from updp.screening.tables import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Why = Literal["ocr", "header-seed", "rule"]
+Why = Literal["ocr", "header-seed", "rule", "code", "doubt"]
 
 #: Rounds of painting before a film is given up.
 ROUNDS = 3
 #: A reading at least this certain is text; less certain ones count when they resemble the patient's identifiers.
 CERTAIN = 0.5
 DOUBTFUL = 0.25
+#: Places larger than this share of the film count only if they can be read: the detector takes a pair of lungs for two
+#: letters.
+LARGEST = 0.1
+#: Certainty of the detector from which a long place of a single stroke counts (letters joined by a line, as in Arabic
+#: or Devanagari).
+FOUND = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,14 @@ class Line:
     text: str
     score: float
     upright: int = 0  # quarter turns that bring it upright
+    mirrored: bool = False  # mirrored from left to right before it was turned
+    strokes: int = 0  # separate marks of ink in the place: letters, or parts of letters
+    found: float = 0.0  # how certain the detector is that this is text
+    area: int = 0  # pixels inside the place itself, which a slanted line's box has more of
+
+    @property
+    def letters(self) -> int:
+        return sum(c.isalnum() for c in self.text)
 
 
 class Reader(Protocol):
@@ -126,8 +143,12 @@ class TextScreen:
         kept: list[Box] = []
         film = pixels
         for turn in range(ROUNDS + 1):
-            lines = reader.read(film, thorough=turn > 0)
-            boxes = [box for line in lines for box in self._judge(film, line, seeds)]
+            boxes = [Box(*rect, why="code", painted=True) for rect in find_codes(film)]
+            boxes += [box for line in reader.read(film, thorough=turn > 0) for box in self._judge(film, line, seeds)]
+            # what was painted over holds nothing any more that could be in doubt
+            boxes = [box for box in boxes if box.why != "doubt" or not _inside(box, painted.values())]
+            if self.policy.doubt == "quarantine" and any(box.why == "doubt" for box in boxes):
+                raise Refused(Reason.BURNED_IN_DOUBT)
             kept += [box for box in boxes if not box.painted and not any(_meet(box, old) for old in kept)]
             doomed = {(box.x, box.y, box.w, box.h): box for box in boxes if box.painted}
             if not doomed:
@@ -148,12 +169,15 @@ class TextScreen:
             return (
                 [Box(*_padded(line.rect, film.shape), why="header-seed", painted=True)] if line.score > DOUBTFUL else []
             )
-        if line.score < CERTAIN:
-            return []
+        doubt = [Box(*_padded(line.rect, film.shape), why="doubt", painted=True)] if _in_doubt(line, film.size) else []
+        if line.score < CERTAIN or not words:
+            return doubt
         if all(stays):
-            return [Box(*line.rect, why="rule", painted=False)]
+            # more strokes than letters: initials beside a side marker, of which the marker alone was read
+            explained = line.letters > 2 or line.strokes <= line.letters
+            return [Box(*line.rect, why="rule", painted=False)] if explained else doubt
         if not _is_text(line):
-            return []
+            return doubt
         if not any(stays):
             return [Box(*_padded(line.rect, film.shape), why="ocr", painted=True)]
         boxes = []
@@ -185,19 +209,24 @@ def _inside(box: Box, others: Iterable[Box]) -> bool:
 
 
 def _is_text(line: Line) -> bool:
-    """Whether a reading is a word somebody typed, not a lead marker, a joint or a row of vertebrae taken for one.
+    """Whether a reading is a word somebody wrote, not an arrow, a joint or a row of vertebrae taken for one.
 
-    A blob as wide as high gives two or three letters in one orientation or another; so does a marker with a
-    radiographer's initials, taped on askew. Typed words are long, or upright and read with certainty.
+    A blob as wide as high gives a letter or two in one orientation or another; what is read as two letters or more
+    with certainty, in whatever orientation, is a word or a marker with a radiographer's initials.
     """
-    letters = sum(c.isalnum() for c in line.text)
     _, _, w, h = line.rect
-    ratio = max(w, h) / min(w, h)
-    if ratio < 1.5:
-        return letters >= 2 and line.score >= 0.95 and line.upright == 0
-    if ratio < 2.2:
-        return line.score >= (0.8 if letters >= 4 else 0.9) and letters >= 2 and (line.upright == 0 or letters >= 4)
-    return letters >= 4 or (letters >= 2 and line.score >= 0.9)
+    if line.letters >= 4:
+        return line.score >= 0.8 or max(w, h) >= 2.2 * min(w, h)
+    return line.letters >= 2 and line.score >= 0.85
+
+
+def _in_doubt(line: Line, pixels: int) -> bool:
+    """Whether a place is text-like although nobody can read it: several strokes, or one long one."""
+    _, _, w, h = line.rect
+    if (line.area or w * h) > LARGEST * pixels:
+        return False
+    long = max(w, h) >= 1.8 * min(w, h)
+    return line.strokes >= 2 or (long and line.strokes == 1 and line.found >= FOUND)
 
 
 class _Seeds:
@@ -248,9 +277,10 @@ def _stretches(words: list[tuple[int, int, str]], stays: list[bool], length: int
 def _part(line: Line, start: float, end: float) -> Rect:
     """The part of a line between two shares of its length, along the direction it is read in."""
     x, y, w, h = line.rect
-    if line.upright == 0:
+    leftward = line.upright == (0 if line.mirrored else 2)
+    if line.upright in (0, 2) and not leftward:
         return x + round(start * w), y, max(1, round((end - start) * w)), h
-    if line.upright == 2:
+    if leftward:
         return x + round((1 - end) * w), y, max(1, round((end - start) * w)), h
     if line.upright == 1:  # read from top to bottom
         return x, y + round(start * h), w, max(1, round((end - start) * h))
@@ -263,7 +293,7 @@ def _part(line: Line, start: float, end: float) -> Rect:
 @lru_cache(maxsize=1)
 def _rapidocr() -> Reader | None:
     """The OCR of the extra ``ocr``, or ``None`` where it is not installed."""
-    if any(importlib.util.find_spec(name) is None for name in ("rapidocr", "onnxruntime", "cv2")):
+    if any(importlib.util.find_spec(name) is None for name in ("rapidocr", "onnxruntime", "cv2", "zxingcpp")):
         return None
     return RapidReader()
 
@@ -293,7 +323,7 @@ class RapidReader:
         )
 
     def read(self, pixels: NDArray[np.float32], *, thorough: bool) -> list[Line]:
-        """The lines of text on a film."""
+        """The lines of text on a film; a place nobody can read has an empty text or a low score."""
         longest = max(pixels.shape)
         quick = int(min(max(self.SHARE * longest, self.LEAST), self.MOST))
         places = self._find(pixels, quick, flat=True)
@@ -302,8 +332,8 @@ class RapidReader:
             places += self._find(pixels, full, flat=True) + self._find(pixels, full, flat=False)
         return self._recognise(pixels, _distinct(places))
 
-    def _find(self, film: NDArray[np.float32], longest: int, *, flat: bool) -> list[NDArray[np.int32]]:
-        """Quadrilaterals around text lines, in pixels of the film."""
+    def _find(self, film: NDArray[np.float32], longest: int, *, flat: bool) -> list[_Place]:
+        """Quadrilaterals around text lines, in pixels of the film, and how certain the network is of each."""
         import cv2
 
         height, width = film.shape
@@ -314,32 +344,100 @@ class RapidReader:
         grey = _bytes(flatten(small) if flat else small)
         with quiet():  # it says when a film has no text
             found = self._ocr(cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), use_det=True, use_cls=False, use_rec=False)
-        boxes = getattr(found, "boxes", None)
-        if boxes is None:
+        boxes, scores = getattr(found, "boxes", None), getattr(found, "scores", None)
+        if boxes is None or scores is None:
             return []
         factor = np.array([width / size[0], height / size[1]], dtype=np.float64)
-        return [np.round(np.asarray(box) * factor).astype(np.int32) for box in boxes]
+        return [
+            (np.round(np.asarray(box) * factor).astype(np.int32), float(score))
+            for box, score in zip(boxes, scores, strict=True)
+        ]
 
-    def _recognise(self, film: NDArray[np.float32], quads: list[NDArray[np.int32]]) -> list[Line]:
+    def _recognise(self, film: NDArray[np.float32], places: list[_Place]) -> list[Line]:
+        """Each place read along its longer side, then, if that says little, turned and mirrored as well."""
         import cv2
 
-        crops = {place: crop for place, quad in enumerate(quads) if (crop := _crop(film, quad)) is not None}
-        best: dict[int, Line] = {}
+        crops = {at: crop for at, (quad, _) in enumerate(places) if (crop := _crop(film, quad)) is not None}
+        strokes = {at: count_strokes(crop) for at, crop in crops.items()}
+        readings: dict[int, list[Line]] = {at: [] for at in crops}
 
-        def attempt(jobs: list[tuple[int, int]]) -> None:
-            turned = [np.ascontiguousarray(np.rot90(crops[place], turn)) for place, turn in jobs]
-            if not turned:
+        def attempt(jobs: list[tuple[int, int, bool]]) -> None:
+            if not jobs:
                 return
-            read = self._ocr.recognize_txt([cv2.cvtColor(image, cv2.COLOR_GRAY2BGR) for image in turned])
-            for (place, turn), text, score in zip(jobs, read.txts or (), read.scores, strict=True):
-                if place not in best or float(score) > best[place].score:
-                    best[place] = Line(_rect(quads[place], film.shape), str(text), float(score), turn)
+            views = [np.rot90(np.fliplr(crops[at]) if mirrored else crops[at], turn) for at, turn, mirrored in jobs]
+            read = self._ocr.recognize_txt([cv2.cvtColor(np.ascontiguousarray(v), cv2.COLOR_GRAY2BGR) for v in views])
+            for (at, turn, mirrored), text, score in zip(jobs, read.txts or (), read.scores, strict=True):
+                quad, found = places[at]
+                area = round(float(cv2.contourArea(quad)))
+                readings[at].append(
+                    Line(_rect(quad, film.shape), str(text), float(score), turn, mirrored, strokes[at], found, area)
+                )
 
-        tall = {place for place, crop in crops.items() if crop.shape[0] > 1.5 * crop.shape[1]}
-        attempt([(place, turn) for place in crops for turn in ((1, 3) if place in tall else (0,))])
-        wide = [place for place in crops if place not in tall and crops[place].shape[1] > 1.5 * crops[place].shape[0]]
-        attempt([(place, 2) for place in wide if best[place].score < 0.8])  # upside down
-        return [line for line in best.values() if line.text.strip()]
+        def turns(at: int) -> tuple[int, ...]:
+            height, width = crops[at].shape
+            if height > 1.5 * width:
+                return (1, 3)
+            return (0, 2) if width > 1.5 * height else (0, 1, 2, 3)
+
+        first = {at: (1, 3) if turns(at) == (1, 3) else (0,) for at in crops}
+        attempt([(at, turn, False) for at in crops for turn in first[at]])
+        unsure = [at for at in crops if not _settled(_best(readings[at]))]
+        attempt([(at, turn, False) for at in unsure for turn in turns(at) if turn not in first[at]])
+        unsure = [at for at in unsure if not _settled(_best(readings[at]))]
+        attempt([(at, turn, True) for at in unsure for turn in turns(at)])
+        return [_best(lines) for lines in readings.values()]
+
+
+_Place = tuple["NDArray[np.int32]", float]
+
+
+def _settled(line: Line) -> bool:
+    """Whether a reading needs no second look: certain, and as many letters as there are strokes or a whole word."""
+    return line.score >= 0.8 and line.letters >= min(4, line.strokes)
+
+
+def _best(readings: list[Line]) -> Line:
+    """The most certain reading; a longer one almost as certain if the place has more strokes than that has letters."""
+    top = max(readings, key=lambda line: line.score)
+    if top.letters >= top.strokes:
+        return top
+    near = [line for line in readings if line.score >= top.score - 0.1]
+    return max(near, key=lambda line: (line.letters, line.score))
+
+
+def count_strokes(crop: NDArray[np.uint8]) -> int:
+    """Separate marks of ink in a crop: letters, or parts of letters.
+
+    Ink is what stands out from the local mean to the side of the heavier tail. Marks that reach over the rim belong to
+    something larger, an edge of bone or a wire, and do not count; what lies inside a ring counts with the ring.
+    """
+    import cv2
+
+    scale = 48 / min(crop.shape)
+    size = (max(8, round(crop.shape[1] * scale)), max(8, round(crop.shape[0] * scale)))
+    how = cv2.INTER_CUBIC if scale > 1 else cv2.INTER_AREA
+    even = cv2.resize(crop, size, interpolation=how).astype(np.float32) / 255
+    away = even - cv2.blur(cv2.blur(even, (49, 49)), (49, 49))
+    spread = float(away.std()) + 1e-6
+    sign = 1.0 if float((away**3).mean()) >= 0 else -1.0
+    grey = np.clip(128 + 32 * sign * away / spread, 0, 255).astype(np.uint8)
+    level, _ = cv2.threshold(cv2.GaussianBlur(grey, (3, 3), 0), 0, 255, cv2.THRESH_OTSU)
+    ink = (grey > max(level, 144.0)).astype(np.uint8)
+    count, _, stats, _ = cv2.connectedComponentsWithStats(ink, connectivity=8)
+    marks = [
+        (x, y, w, h, area)
+        for x, y, w, h, area in stats[1:count].tolist()
+        if area >= 0.004 * ink.size and max(w, h) >= 10
+        and x > 0 and y > 0 and x + w < ink.shape[1] and y + h < ink.shape[0]
+    ]  # fmt: skip
+    rings = [mark for mark in marks if mark[4] < 0.5 * mark[2] * mark[3]]
+    return sum(not any(_ringed(mark, ring) for ring in rings) for mark in marks)
+
+
+def _ringed(mark: tuple[int, ...], ring: tuple[int, ...]) -> bool:
+    across, down = mark[0] + mark[2] / 2, mark[1] + mark[3] / 2
+    larger = ring[2] * ring[3] > mark[2] * mark[3]
+    return larger and ring[0] <= across <= ring[0] + ring[2] and ring[1] <= down <= ring[1] + ring[3]
 
 
 def flatten(pixels: NDArray[np.float32], radius: float = 8.0) -> NDArray[np.float32]:
@@ -384,11 +482,11 @@ def _crop(film: NDArray[np.float32], quad: NDArray[np.int32]) -> NDArray[np.uint
     return _bytes((crop - low) / max(float(high - low), 1e-3))
 
 
-def _distinct(quads: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
+def _distinct(places: list[_Place]) -> list[_Place]:
     """Places seen in one rendering or several, each once: of two that cover each other the larger stays."""
-    out: list[NDArray[np.int32]] = []
+    out: list[_Place] = []
     spans: list[tuple[int, int, int, int]] = []
-    for quad in sorted(quads, key=lambda q: -float(np.prod(np.ptp(q, axis=0)))):
+    for quad, found in sorted(places, key=lambda place: -float(np.prod(np.ptp(place[0], axis=0)))):
         x0, y0 = (int(v) for v in quad.min(axis=0))
         x1, y1 = (int(v) for v in quad.max(axis=0))
         area = max(1, (x1 - x0) * (y1 - y0))
@@ -398,6 +496,6 @@ def _distinct(quads: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
             for b in spans
         )
         if not inside:
-            out.append(quad)
+            out.append((quad, found))
             spans.append((x0, y0, x1, y1))
     return out

@@ -129,8 +129,14 @@ def conformance(policy: Policy) -> str:
         "## Burned-in text",
         "",
         {
-            "ocr": "Every film is read at its native resolution; text is painted out, and the film is read again. A "
-            "film with legible text left, or one that could not be read, does not leave.",
+            "ocr": "Every film is read at its native resolution, turned and mirrored; text, bar codes and matrix codes "
+            "are painted out, and the film is read again. A film with legible text left, or one that could not be "
+            "read, does not leave. "
+            + (
+                "Text-like marks nobody can read are painted out too."
+                if policy.burned_in.doubt == "paint"
+                else "A film with a text-like mark nobody can read does not leave."
+            ),
             "header": "Films whose header does not say Burned In Annotation = NO do not leave; pixels are not read.",
             "off": "Films leave **unchecked** for burned-in text.",
         }[policy.burned_in.mode],
