@@ -1,10 +1,6 @@
 """UPDP's speed: the default against the literal loop and against the floor, and how cost grows with studies.
 
-<<<<<<<< HEAD:performance/updp_method.py
     python performance/updp_method.py --data SOURCE [--films 32]
-========
-    python performance/method_updp.py --data SOURCE [--films 32]
->>>>>>>> db72877 (Codes, mirrored and turned text, other scripts and initials burned into a film are painted out):performance/method_updp.py
 
 Every arm uses the same pack, prompt length and optimisation steps, on the same validation films, in one run. The
 literal loop takes one study at a time, DDIM with 50 steps, and asks the generator twice a step for guidance. The floor
