@@ -13,7 +13,7 @@ from updp.core.record import Study
 from updp.domains.chest.labels import FINDINGS
 from updp.methods import make_method
 from updp.methods.adversaries import Game, Pairs, linkage
-from updp.methods.privdiff.training import SHARES, draw_heard
+from updp.methods.privdiff.training import SHARES, draw_shown
 from updp.methods.train import LEARNED, UnknownRecipe, train_method
 from updp.models import PackError, load_pack
 from updp.models.pack import write_pack_toml
@@ -134,7 +134,7 @@ def test_by_default_the_body_of_the_generator_stays_as_it_is(pack, corpus, tmp_p
     own, learned = load_file(pack / "generator.safetensors"), load_file(out / "privdiff.safetensors")
     moved = {name for name, value in own.items() if not torch.equal(value, learned[f"unet.{name}"])}
     assert moved
-    assert all(".across." in name or name.startswith("sentence.") for name in moved)
+    assert all(".cross_attn." in name or name.startswith("sentence.") for name in moved)
 
 
 def test_the_command_line_says_which_methods_learn(tmp_path):
@@ -176,7 +176,7 @@ def test_only_the_player_whose_turn_it_is_learns(pack):
 
 
 def test_every_branch_is_told_in_its_share():
-    heard = draw_heard(4000, np.random.default_rng(0))
+    heard = draw_shown(4000, np.random.default_rng(0))
     alone = (heard == torch.tensor([False, False, False, True])).all(1).float().mean()
     assert alone == pytest.approx(SHARES["diagnosis"] + 0.2 / 16, abs=0.03)
 

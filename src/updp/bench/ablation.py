@@ -1,8 +1,8 @@
-"""`updp bench ablation`: what each part of UPDP's prompt search is worth, on films nobody trained on.
+"""`updp bench ablation`: what each part of UPDP's prompt search adds, on patients outside the training set.
 
 The paper's Table 3 (initialisation), Figure 5 (prompt length) and Figure 4 (iterations), and what it leaves open:
 temperature and K, projecting at every step or once. The score is the cosine of prompt and film times 100. The optimised
-vlm marks its own work, so a second one (``judge``, never optimised against) may be given to mark it too.
+vlm scores its own result, so a second one (``judge``, never optimised against) may be given to score it too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOP_K = (1, 3, 10, 50)
 
 @dataclass(frozen=True)
 class Row:
-    """One setting, marked: mean, least and greatest score of its prompts, and the judge's mean."""
+    """One setting: mean, least and greatest score of its prompts, and the judge's mean."""
 
     table: str
     setting: str

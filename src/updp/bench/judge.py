@@ -1,6 +1,6 @@
 """A second vision-language model, for benchmarks only: nothing is ever optimised against it.
 
-A prompt search that raises the score of the model it climbs may have found that model's blind spots. This one shares
+A prompt search that raises the score of one model may exploit errors of that model. This one shares
 nothing with the pack's vlm but the films and texts it learned from: its image tower is an ImageNet AlexNet, left as it
 is, its text tower a bag of words, and the two meet by one ridge regression in closed form. If both say that prompts
 came nearer to their films, they did.
@@ -156,10 +156,10 @@ def train_judge(corpus: Corpus, trunk: Path, out: Path, *, seed: int = 77, say: 
     centre: Floats = features.mean(0)
     spread: Floats = features.std(0) + 1e-3
     features = (features - centre) / spread
-    told = np.array([bool(corpus.sentences[row]) for row in rows])
+    reported = np.array([bool(corpus.sentences[row]) for row in rows])
     # Films with a report count as much, all together, as those described by labels alone.
-    share = told.mean()
-    weight = np.where(told, 1 / share, 1 / (1 - share)) if 0 < share < 1 else np.ones(len(rows))
+    share = reported.mean()
+    weight = np.where(reported, 1 / share, 1 / (1 - share)) if 0 < share < 1 else np.ones(len(rows))
     products = features @ features.T
     ridge = _chosen(products, targets, weight, words, corpus, rows, rng)
     regression: Floats = features.T @ _solve(products, targets, weight, ridge) / spread[:, None]
@@ -212,11 +212,11 @@ def judge_figures(judge: Judge, corpus: Corpus) -> dict[str, float]:
         return {}
     films = _unit((_seen(corpus, rows, judge.trunk) - judge.centre) @ judge.regression)
     figures = {}
-    told = [i for i, row in enumerate(rows) if corpus.sentences[row]]
-    if told:
-        texts = judge.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in told]).numpy()
-        figures["recall@10"] = recall_at(texts @ films[told].T, 10)
-        figures["recall@10 chance"] = min(1.0, 10 / len(told))
+    reported = [i for i, row in enumerate(rows) if corpus.sentences[row]]
+    if reported:
+        texts = judge.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in reported]).numpy()
+        figures["recall@10"] = recall_at(texts @ films[reported].T, 10)
+        figures["recall@10 chance"] = min(1.0, 10 / len(reported))
     said = phrases()
     normal = judge.words([s for group in said["normal"].values() for s in group]).mean(0)
     found = np.stack([judge.words(said["findings"][name]).mean(0) for name in FINDINGS])

@@ -34,11 +34,11 @@ def bench_ablation(
     out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("ablation"),
     pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
     judge: Annotated[
-        str | None, typer.Option(help="A second vlm that marks the prompts too: a judge file or another pack.")
+        str | None, typer.Option(help="A second vlm that scores the prompts: a judge file or another pack.")
     ] = None,
     films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
 ) -> None:
-    """What each part of UPDP's prompt search is worth."""
+    """What each part of UPDP's prompt search adds."""
     from updp.bench.ablation import bench_ablation as measure
 
     measure(data, out, pack=pack, judge=judge, films=films, say=typer.echo)
@@ -63,7 +63,7 @@ def bench_methods(
     pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """Every method on the same real patients, beside the published figures."""
     from updp.bench.methods import bench_methods as measure

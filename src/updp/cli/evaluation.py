@@ -35,7 +35,7 @@ def evaluate(
         Path | None,
         typer.Option(help="Where films and trained attackers are kept, for other releases too; default: beside it."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """Attack a release, put it to use, judge it: evaluation.json and report.html."""
     from updp.evaluation.evaluate import evaluate as run
@@ -79,7 +79,7 @@ def tune(
     out: Annotated[Path, typer.Option(help="Where frontier.json and the picture go.")] = Path("frontier"),
     pack: Annotated[str, typer.Option(help="Model pack: a name or a folder.")] = "cxr256",
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """The frontier of a method on a source, and the strength to use."""
     from updp.evaluation.tune import tune as run

@@ -25,8 +25,8 @@ def deidentify(
     key: KeyOption = None,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
     engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one a core.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
 ) -> None:

@@ -1,11 +1,11 @@
-"""What a method is trained against: pairs of films, a network that links them, and a look at what is left.
+"""What a method is trained against: pairs of films, a network that links them, and a measure of what is left.
 
 The linking network starts from the pack's identity and learns on; the attackers that judge a method later are others.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import auc, mean_auc
-from updp.training.loop import TrainingError
+from updp.training.loop import StageConfig, TrainingError
 
 
 class Pairs:
@@ -36,7 +36,7 @@ class Pairs:
                 f"no {split} patient has two films: there is no pair of one patient to learn from; add follow-up films"
             )
         if len(self.people) < 2:
-            raise TrainingError(f"there is one {split} patient only: nobody to tell them from")
+            raise TrainingError(f"there is only one {split} patient: there is no pair of two patients")
 
     def draw(self, count: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64], Tensor]:
         """Rows, partner rows, and whether both are of one patient."""
@@ -110,6 +110,42 @@ class Game(nn.Module):
         self.method.requires_grad_(not opponents)
         for parameter in self._others:
             parameter.requires_grad_(opponents)
+
+
+class Turn(NamedTuple):
+    """A step of the game: whose step it is, and a batch of pairs."""
+
+    game: Any
+    opponents: bool  # the opponent and the ally learn, else the method
+    films: Tensor
+    partners: Tensor
+    labels: Tensor  # findings of ``films``
+    same: Tensor  # whether film and partner are of one patient
+
+
+class GameStage:
+    """The training of a method against a linking network; the opponents learn in every third step."""
+
+    name: str
+    uses = ("identity", "classifier")
+
+    def __init__(self, corpus: Corpus, config: StageConfig, pack: Pack, model: dict[str, Any], **_: Any) -> None:
+        self.corpus, self.config, self.pack, self.model = corpus, config, pack, model
+        self.pairs = Pairs(corpus)
+        self.module: nn.Module = self.build()
+
+    def build(self) -> Game:
+        """The untrained networks."""
+        raise NotImplementedError
+
+    def draw_turn(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Turn:
+        game: Any = getattr(module, "module", module)
+        opponents = step % 3 == 2
+        game.turn(opponents)
+        first, second, same = self.pairs.draw(self.config.batch, rng)
+        films, partners = (as_tensor(self.corpus.films[rows]).to(device) for rows in (first, second))
+        labels = torch.from_numpy(self.corpus.labels[first]).to(device)
+        return Turn(game, opponents, films, partners, labels, same.to(device))
 
 
 def _state(module: Any) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Vanilla image-to-image: noise is added to the film's latent and the pack's generator takes it off again.
 
-The baseline of every diffusion method: whatever is not drowned in the noise comes back, the patient's ribs included
+The baseline of every diffusion method: what the noise does not remove comes back, the patient's ribs included
 (SDEdit, Meng et al. 2022, arXiv 2108.01073).
 """
 
@@ -24,7 +24,7 @@ class ImageToImage(OnPack):
 
     info: ClassVar[MethodInfo] = MethodInfo(
         name="image-to-image",
-        summary="the film noised and denoised by the pack's generator, told the report or the findings",
+        summary="the film noised and denoised by the pack's generator, conditioned on the report or the findings",
         knob="how far towards noise, from the autoencoder alone (0) to pure noise (1)",
         default_strength=0.5,
         guarantee="none",

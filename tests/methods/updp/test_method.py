@@ -212,7 +212,7 @@ def test_a_film_nobody_describes_is_kept_back_where_the_report_is_all(pack):
     assert alone.refused is Reason.NOTHING_TO_SHOW
 
 
-def test_no_finding_is_drawn_by_lot_for_a_short_report(pack):
+def test_a_short_report_gets_no_random_finding(pack):
     batch = studies(1, report=Report({"findings": "Effusion."}))
     written = method(pack).write(batch, films(batch), 1.0, streams(1))
     assert written.texts == ["effusion"]

@@ -2,17 +2,17 @@
 
 Built from the paper's abstract; its body could not be had, and what follows is a design in its spirit.
 
-1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each gives the patient away;
+1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each identifies the patient;
    the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the knob.
 2. *Medical-Semantics-Compensation.* Features of a findings network are written as a short code, and the pack's
-   generator fills the blocked cells, told the findings that can be read from the code and shown the open cells: one
+   generator fills the blocked cells, conditioned on the findings read from the code and on the open cells: one
    decoder for every rho, since inpainting by diffusion needs no training of its own (RePaint, Lugmayr et al. 2022,
    arXiv 2201.09865).
 3. *Minimum description length.* The code is rounded to whole numbers and paid for by the bit under a learned prior, and
    an adversary reads identities from it in training: what does not help to tell findings is not worth its bits.
 
-The mask is as personal as a face, so it is neither released nor noted; only the filled film leaves. Open cells leave as
-they were: privacy needs a high rho. At rho = 1 a film depends on the patient through the code alone.
+The mask identifies the patient, so it is neither released nor recorded; only the filled film leaves. Open cells leave
+as they were: privacy needs a high rho. At rho = 1 a film depends on the patient through the code alone.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Compensator(nn.Module):
         self.medical = Classifier(**classifier)
         self.code = MedicalCode(channels, hidden)
         self.reader = nn.Linear(channels, len(self.medical.labels))
-        # A finding is told from this opinion on; which, the training films decide.
+        # A finding is stated from this logit on; the training films decide which.
         self.register_buffer("least", torch.zeros(len(self.medical.labels)))
 
     def features(self, films: Tensor) -> Tensor:
@@ -87,9 +87,9 @@ class Compensator(nn.Module):
         return self.medical.features(films)
 
     def findings(self, code: Tensor) -> list[tuple[str, ...]]:
-        """The findings a code tells, film by film."""
-        told = self.reader(code) >= self.least
-        return [tuple(n for n, yes in zip(self.medical.labels, row, strict=True) if yes) for row in told.tolist()]
+        """The findings that a code states, per film."""
+        stated = self.reader(code) >= self.least
+        return [tuple(n for n, yes in zip(self.medical.labels, row, strict=True) if yes) for row in stated.tolist()]
 
 
 class DCMDeID(Trained):
@@ -130,7 +130,7 @@ class DCMDeID(Trained):
         return compensate(self.generator, films, blocked, words, noise, self.options.steps, self.options.guidance)
 
     def saliency(self, films: Tensor) -> Tensor:
-        """How much each cell gives the patient away, less what it shows of the findings; N×1×h×w."""
+        """How much each cell identifies the patient, less what it shows of the findings; N×1×h×w."""
         who = cell_saliency(films, self.pack.identity.embed, similarity)
         if self.options.spare == 0:
             return who
@@ -162,8 +162,8 @@ def cell_saliency(films: Tensor, network: Any, compare: Any) -> Tensor:
     with torch.enable_grad():
         start.requires_grad_(True)
         likeness = compare(network(start), network(films.detach()).detach()).sum()
-        (slope,) = torch.autograd.grad(likeness, start)
-    gain = functional.avg_pool2d(slope * (films - start.detach()), CELL)
+        (gradient,) = torch.autograd.grad(likeness, start)
+    gain = functional.avg_pool2d(gradient * (films - start.detach()), CELL)
     gain = functional.avg_pool2d(gain, 3, 1, 1, count_include_pad=False)  # a cell beside a telling one tells too
     return gain / gain.abs().sum((2, 3), keepdim=True).clamp_min(1e-12)
 
@@ -180,7 +180,7 @@ def block(saliency: Tensor, rho: float) -> Tensor:
 
 
 def sentences(findings: Sequence[str]) -> str:
-    """How the generator is told findings, or that there are none."""
+    """Findings as sentences for the generator, or that there are none."""
     from updp.domains.chest.words import phrases
 
     said = phrases()

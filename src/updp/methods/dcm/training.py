@@ -33,7 +33,7 @@ from updp.training.loop import StageConfig, TrainingError
 CONFIG = StageConfig(steps=500, batch=128, rate=2e-3, warmup=20, average=0.98)
 #: Weights of a bit and of the adversary against the error of an opinion, whose variance over films is one.
 BIT, ADVERSARY = 0.01, 0.05
-#: A finding is told of so many times as many films as have it: at one, most of those who have it would go untold.
+#: A finding is stated for so many times as many films as have it: at one, most films that have it would not state it.
 OFTEN, MOST = 3.0, 0.4
 
 
@@ -108,12 +108,12 @@ class DCMStage:
 
     @torch.no_grad()
     def trained(self, module: Trainer) -> Compensator:
-        """The network, told how sure it must be of a finding before it says so."""
+        """The network, with the threshold from which it states each finding."""
         network = module.network
         said = network.reader(network.code(torch.from_numpy(self.features.astype(np.float32))))
         shares = torch.from_numpy((self.corpus.labels[self.rows] == 1).mean(0) * OFTEN).clamp(max=MOST)
         least = [float(torch.quantile(column, 1 - float(share))) for column, share in zip(said.T, shares, strict=True)]
-        # A finding nobody had is never told.
+        # A finding that no training film has is never stated.
         network.least.copy_(torch.tensor([v if p > 0 else 1e4 for v, p in zip(least, shares, strict=True)]))
         return network
 

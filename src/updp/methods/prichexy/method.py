@@ -2,7 +2,7 @@
 
 A U-Net gives a field U(x) in [-1, 1]; every pixel is fetched from where -mu U(x), smoothed by a 9x9 Gaussian of sigma
 2, points. A pixel moves by at most mu (n - 1) / 2: at the published mu = 0.01 that is 1.3 pixels of 256, so rib
-geometry stays and what is lost is mostly what one network had looked for.
+geometry stays and what is lost is mostly the features that one network used.
 
 ``frame="original"`` smooths the whole sampling grid with zero padding, as the public code does: it drags a frame four
 pixels wide towards the middle of the film even where mu is 0. The default smooths the field alone.
@@ -32,7 +32,7 @@ GAIN = 10.0
 
 
 class Deformer(nn.Module):
-    """Films to fields N×2×S×S in [-1, 1], looked at at ``side`` pixels and smooth in between."""
+    """Films to fields N×2×S×S in [-1, 1], computed at ``side`` pixels and interpolated."""
 
     def __init__(self, width: int = 16, pools: int = 3, side: int = 64) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Deformer(nn.Module):
     def forward(self, films: Tensor) -> Tensor:
         small = functional.interpolate(films, self.side, mode="bilinear", antialias=True)
         field = self.unet(small)
-        # A shift of the whole film hides nobody, and is the first thing a deformation would learn.
+        # A shift of the whole film does not protect the patient, and training finds it first.
         field = torch.tanh(GAIN * (field - field.mean((2, 3), keepdim=True)))
         return functional.interpolate(field, films.shape[-1], mode="bilinear", align_corners=True)
 

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.methods.adversaries import Game, Pairs, judged, judged_rows
+from updp.methods.adversaries import Game, GameStage, judged, judged_rows
 from updp.methods.prichexy.method import Deformer, warp
-from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
-from updp.training.corpus import Corpus
 from updp.training.loop import StageConfig
 from updp.training.vlm import masked_bce
 
@@ -26,14 +24,8 @@ CONFIG = StageConfig(steps=600, batch=8, rate=2e-3, warmup=10, average=0.97)
 MU = (0.003, 0.03)
 
 
-class PriCheXyStage:
+class PriCheXyStage(GameStage):
     name = "prichexy"
-    uses = ("identity", "classifier")
-
-    def __init__(self, corpus: Corpus, config: StageConfig, pack: Pack, model: dict[str, Any], **_: Any) -> None:
-        self.corpus, self.config, self.pack, self.model = corpus, config, pack, model
-        self.pairs = Pairs(corpus)
-        self.module: nn.Module = self.build()
 
     def build(self) -> Game:
         return Game(Deformer(**self.model), self.pack)
@@ -42,20 +34,16 @@ class PriCheXyStage:
         return module.method
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
-        game: Any = getattr(module, "module", module)
-        opponents = step % 3 == 2
-        game.turn(opponents)
-        first, second, same = self.pairs.draw(self.config.batch, rng)
-        films, partners = (as_tensor(self.corpus.films[rows]).to(device) for rows in (first, second))
-        labels = torch.from_numpy(self.corpus.labels[first]).to(device)
+        turn = self.draw_turn(module, step, rng, device)
+        game, films = turn.game, turn.films
         # Geometric between the bounds: half the pairs learn at what the paper calls a large deformation.
-        mu = MU[0] * (MU[1] / MU[0]) ** torch.from_numpy(rng.random((len(first), 1, 1, 1)).astype(np.float32))
-        with torch.set_grad_enabled(not opponents):
+        mu = MU[0] * (MU[1] / MU[0]) ** torch.from_numpy(rng.random((len(films), 1, 1, 1)).astype(np.float32))
+        with torch.set_grad_enabled(not turn.opponents):
             made = warp(films, game.method(films), mu.to(device))
-        logits = game.opponent(made, partners)
-        findings = masked_bce(game.ally(made), labels)
-        if opponents:
-            return findings + functional.binary_cross_entropy_with_logits(logits, same.to(device))
+        logits = game.opponent(made, turn.partners)
+        findings = masked_bce(game.ally(made), turn.labels)
+        if turn.opponents:
+            return findings + functional.binary_cross_entropy_with_logits(logits, turn.same)
         return findings + functional.softplus(logits).mean()
 
     @torch.no_grad()

@@ -4,7 +4,7 @@ A U-Net turns a film into another picture of the same shape; a classifier of fin
 picture to show them, and a Siamese discriminator wants to know whose it is. The paper's encoder has one weight between
 the two; here the weight is an input of the encoder and scales what it changes, so that one network serves every
 ``strength`` and 0 is the film. Where the paper lets the encoder make the discriminator wrong without bound, here it
-makes it undecided.
+makes it uncertain.
 
 The picture is for machines. A classifier that never saw such pictures misjudges it, which says little about what it
 still shows: ``findings`` asks the classifier that was trained along.
@@ -34,13 +34,13 @@ GAIN = 10.0
 
 
 class Encoder(nn.Module):
-    """Films to pictures in [0, 1], told how much privacy is asked for; untrained it gives the film itself."""
+    """Films to pictures in [0, 1], conditioned on the strength; untrained it gives the film itself."""
 
     def __init__(self, width: int = 24, pools: int = 3) -> None:
         super().__init__()
         self.config = {"width": width, "pools": pools}
         # Four by four pixels are one place: a sixteenth of the work at the largest maps.
-        self.unet = SmallUNet(PLACE**2 + 1, PLACE**2, width, pools, slope=0.2)
+        self.unet = SmallUNet(PLACE**2 + 1, PLACE**2, width, pools, negative_slope=0.2)
 
     def forward(self, films: Tensor, strength: Tensor) -> Tensor:
         places = functional.pixel_unshuffle(films, PLACE)

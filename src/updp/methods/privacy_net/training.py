@@ -1,7 +1,7 @@
 """Training of Privacy-Net: encoder and classifier together, against a Siamese discriminator of encoded pairs.
 
-Both films of a pair are encoded, as published. The encoder is paid for leaving the discriminator undecided (cross
-entropy to one half), weighted by the strength it was told; the published reward for a wrong discriminator has no bound.
+Both films of a pair are encoded, as published. The encoder's loss is the cross entropy of the
+discriminator to one half, weighted by the strength; the published reward for a wrong discriminator has no bound.
 """
 
 from __future__ import annotations
@@ -13,28 +13,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.methods.adversaries import Game, Pairs, judged, judged_rows
+from updp.methods.adversaries import Game, GameStage, judged, judged_rows
 from updp.methods.privacy_net.method import Encoder, EncoderAndTask
-from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
-from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc
 from updp.training.loop import StageConfig
 from updp.training.vlm import masked_bce
 
 CONFIG = StageConfig(steps=600, batch=8, rate=1e-3, warmup=10, average=0.97)
-#: Weight of undecidedness at strength 1.
+#: Weight of the discriminator's uncertainty at strength 1.
 LARGEST = 4.0
 
 
-class PrivacyNetStage:
+class PrivacyNetStage(GameStage):
     name = "privacy-net"
-    uses = ("identity", "classifier")
-
-    def __init__(self, corpus: Corpus, config: StageConfig, pack: Pack, model: dict[str, Any], **_: Any) -> None:
-        self.corpus, self.config, self.pack, self.model = corpus, config, pack, model
-        self.pairs = Pairs(corpus)
-        self.module: nn.Module = self.build()
 
     def build(self) -> Game:
         return Game(Encoder(**self.model), self.pack)
@@ -47,22 +39,18 @@ class PrivacyNetStage:
         return made
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
-        game: Any = getattr(module, "module", module)
-        opponents = step % 3 == 2
-        game.turn(opponents)
-        first, second, same = self.pairs.draw(self.config.batch, rng)
-        films, partners = (as_tensor(self.corpus.films[rows]).to(device) for rows in (first, second))
-        labels = torch.from_numpy(self.corpus.labels[first]).to(device)
-        strength = torch.from_numpy(rng.random(len(first)).astype(np.float32)).to(device)
-        with torch.set_grad_enabled(not opponents):
-            made, other = game.method(films, strength), game.method(partners, strength)
+        turn = self.draw_turn(module, step, rng, device)
+        game, films = turn.game, turn.films
+        strength = torch.from_numpy(rng.random(len(films)).astype(np.float32)).to(device)
+        with torch.set_grad_enabled(not turn.opponents):
+            made, other = game.method(films, strength), game.method(turn.partners, strength)
         logits = game.opponent(made, other)
-        findings = masked_bce(game.ally(made), labels)
-        if opponents:
-            return findings + functional.binary_cross_entropy_with_logits(logits, same.to(device))
+        findings = masked_bce(game.ally(made), turn.labels)
+        if turn.opponents:
+            return findings + functional.binary_cross_entropy_with_logits(logits, turn.same)
         half = torch.full_like(logits, 0.5)
-        undecided = functional.binary_cross_entropy_with_logits(logits, half, reduction="none") - np.log(2)
-        total: Tensor = findings + LARGEST * (strength * undecided).mean()
+        uncertain = functional.binary_cross_entropy_with_logits(logits, half, reduction="none") - np.log(2)
+        total: Tensor = findings + LARGEST * (strength * uncertain).mean()
         return total
 
     @torch.no_grad()

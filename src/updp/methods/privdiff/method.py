@@ -1,7 +1,7 @@
-"""PrivDiff-Net (Akhter et al., PMLR 317, 2026): diffusion that is told the diagnosis and steered off the patient.
+"""PrivDiff-Net (Akhter et al., PMLR 317, 2026): diffusion conditioned on the diagnosis, guided away from the patient.
 
 The film's latent is noised part of the way (``strength``) and denoised again by DDIM. In cross-attention the network
-can be told the identity, age group and sex of the patient, and the findings. Two things keep it off the patient:
+can be conditioned on identity, age group and sex of the patient, and on the findings. Two things protect identity:
 Selective Attribute Suppression (`updp.methods.privdiff.sas`) and Selective Privacy Guidance,
 
     e_p = e(none) + w_d [e(diagnosis) - e(none)] - |w_s| [e(s) - e(none)].
@@ -11,11 +11,11 @@ whatever the sign in front of it. ``guidance`` (default) trains every branch as 
 only here, the size of e_p held to that of e(diagnosis). Weights trained on the printed loss (``spg = "literal"`` of
 the recipe) run with the same formula.
 
-Identity is the continuous embedding of the pack's identity role, so patients nobody trained on have one too. What the
-noise leaves standing passes through all of this untouched: at low strength the patient does. And what steers off a
-patient is itself told by the patient: pushed away from someone who is no longer there, a film shows them in negative.
-So |w_s| fades with what the noise leaves of the film, and at strength 1 nothing of the patient but the findings is told
-at all: the film is then a function of the findings and the stream, and of nothing else.
+Identity is the continuous embedding of the pack's identity role, so patients outside the training set have one too.
+What the noise leaves of the film passes unchanged: at low strength the patient is recognisable. Guidance away from a
+patient also depends on the patient: with nothing of them left in the film it would add their negative. So |w_s| fades
+with what the noise leaves of the film, and at strength 1 the network is conditioned on the findings alone: the film is
+then a function of the findings and the random stream.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Attributes(NamedTuple):
         return Attributes(*(part[index] for part in self))
 
     def findings_only(self) -> Attributes:
-        """The same findings of nobody in particular."""
+        """The same findings without identity, age and sex."""
         age, sex = torch.full_like(self.age, len(AGES) + 1), torch.full_like(self.sex, 2)
         return Attributes(torch.zeros_like(self.identity), age, sex, self.findings, self.known)
 
 
 class Denoiser(nn.Module):
-    """Predicts v of noisy latents, told any of the attributes."""
+    """Predicts v of noisy latents, conditioned on any of the attributes."""
 
     def __init__(self, unet: dict[str, Any], identity: int, labels: Sequence[str], bank: int = 4) -> None:
         super().__init__()
@@ -98,9 +98,9 @@ class Denoiser(nn.Module):
             if isinstance(cross_attn, Attention):
                 cross_attn.attend = suppression or plain_attention
 
-    def condition(self, who: Attributes, heard: Tensor) -> Condition:
-        """All tokens of every film, and which of them may be heard; ``heard`` is N×4 in the order of ``TOLD``."""
-        n, b, w = len(heard), self.bank, self.width
+    def condition(self, who: Attributes, shown: Tensor) -> Condition:
+        """All tokens of every film and their mask; ``shown`` is N×4 in the order of ``ATTRIBUTES``."""
+        n, b, w = len(shown), self.bank, self.width
         states = torch.cat(
             [
                 self.null.expand(n, -1, -1),
@@ -112,13 +112,13 @@ class Denoiser(nn.Module):
             1,
         )
         none = who.known & ~who.findings.any(1)
-        shown = torch.cat([who.findings, none[:, None], ~who.known[:, None]], 1) & heard[:, 3:]
-        personal = heard[:, :3].repeat_interleave(b, 1)
-        mask = torch.cat([~heard.any(1, keepdim=True), personal, shown.repeat_interleave(b, 1)], 1)
+        stated = torch.cat([who.findings, none[:, None], ~who.known[:, None]], 1) & shown[:, 3:]
+        personal = shown[:, :3].repeat_interleave(b, 1)
+        mask = torch.cat([~shown.any(1, keepdim=True), personal, stated.repeat_interleave(b, 1)], 1)
         return Condition(states, mask)
 
-    def forward(self, latents: Tensor, t: Tensor, who: Attributes, heard: Tensor) -> Tensor:
-        v: Tensor = self.unet(latents, t, self.condition(who, heard))
+    def forward(self, latents: Tensor, t: Tensor, who: Attributes, shown: Tensor) -> Tensor:
+        v: Tensor = self.unet(latents, t, self.condition(who, shown))
         return v
 
 
@@ -196,19 +196,19 @@ class PrivDiffNet(Trained):
             None if form is None else Suppression(network.groups, form, self.options.ridge, self.options.rank)
         )
         times = time_grid(max(1, round(self.options.steps * start)), start)
-        # At strength 1 there is nobody left to steer off.
+        # At strength 1 nothing of the patient is left to guide away from.
         w_sensitive = 0.0 if start == 1 else self.options.w_sensitive * float(alpha(times[0]))
         return ddim(latents, times, lambda x, t: self._noise(network, x, t, who, w_sensitive))
 
     def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
         n = len(latents)
-        steered = self.options.spg and self.middle[0] <= float(t) <= self.middle[1]
+        is_guided = self.options.spg and self.middle[0] <= float(t) <= self.middle[1]
         sensitive = ["identity", "demographics"] if w_sensitive else []
-        names = ["none", "diagnosis", *sensitive] if steered else ["diagnosis"]
+        names = ["none", "diagnosis", *sensitive] if is_guided else ["diagnosis"]
         many = latents.repeat(len(names), 1, 1, 1)
         v = network(many, t.expand(len(many)), who.repeat(len(names)), branches(n, names))
         noise: Tensor = sigma(t) * many + alpha(t) * v
-        if not steered:
+        if not is_guided:
             return noise
         return guided(torch.split(noise, n), self.options.w_diagnosis, [w_sensitive] * len(sensitive))
 

@@ -91,7 +91,7 @@ def plain_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Ten
 class Suppression:
     """An attention function for `updp.models.generator.Attention.attend` and, through `DiffusersProcessor`, diffusers.
 
-    Rows that hear diagnosis tokens get the cleaned diagnosis and nothing else; rows that do not attend as usual.
+    Rows with diagnosis tokens in their mask get the cleaned diagnosis alone; other rows attend as usual.
     """
 
     groups: Groups
@@ -103,29 +103,29 @@ class Suppression:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         plain = plain_attention(q, k, v, mask)
-        heard = self._heard(q, k, mask)
-        rows = heard.any(1)
+        visible = self._mask_of(q, k, mask)
+        rows = visible.any(1)
         if not bool(rows.any()):
             return plain
-        cleaned = self._clean(q[rows], k[rows], v[rows], heard[rows])
+        cleaned = self._clean(q[rows], k[rows], v[rows], visible[rows])
         if bool(rows.all()):
             return cleaned
         return plain.index_put((rows.nonzero()[:, 0],), cleaned)
 
-    def _heard(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-        """Which diagnosis tokens each row hears, N×D."""
+    def _mask_of(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        """Which diagnosis tokens are in the mask of each row, N×D."""
         last = max(part.stop for part in (self.groups.diagnosis, *self.groups.sensitive))
         if k.shape[2] < last:
             raise ValueError(f"suppression expects {last} tokens in the condition, not {k.shape[2]}")
         if mask is None:
             return torch.ones(len(q), len(range(k.shape[2])[self.groups.diagnosis]), dtype=torch.bool, device=q.device)
-        if mask.dtype != torch.bool:  # added to the logits: what may not be heard is very negative
+        if mask.dtype != torch.bool:  # added to the logits: masked tokens are very negative
             mask = mask > -1.0
         return mask[:, 0, 0, self.groups.diagnosis]
 
-    def _clean(self, q: Tensor, k: Tensor, v: Tensor, heard: Tensor) -> Tensor:
+    def _clean(self, q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
         logits = q @ k.mT * q.shape[-1] ** -0.5
-        own = logits[..., self.groups.diagnosis].masked_fill(~heard[:, None, None, :], float("-inf")).softmax(-1)
+        own = logits[..., self.groups.diagnosis].masked_fill(~visible[:, None, None, :], float("-inf")).softmax(-1)
         others = [logits[..., part].softmax(-1) for part in self.groups.sensitive]
         values = v[..., self.groups.diagnosis, :]
         if self.form == "channels":

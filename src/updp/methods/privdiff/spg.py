@@ -11,8 +11,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     pass
 
-#: What the network can be told, in the order of its tokens.
-TOLD = ("identity", "age", "sex", "diagnosis")
+#: The attributes the network can be conditioned on, in the order of its tokens.
+ATTRIBUTES = ("identity", "age", "sex", "diagnosis")
 #: The branches of the guidance; one pass of the network serves all four.
 BRANCHES: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -23,8 +23,8 @@ BRANCHES: dict[str, tuple[str, ...]] = {
 
 
 def branches(count: int, names: Sequence[str]) -> Tensor:
-    """``heard`` of these branches, one after another, for a batch of ``count``."""
-    rows = [[part in BRANCHES[name] for part in TOLD] for name in names]
+    """The condition mask of these branches, one after another, for a batch of ``count``."""
+    rows = [[part in BRANCHES[name] for part in ATTRIBUTES] for name in names]
     return torch.tensor(rows).repeat_interleave(count, 0)
 
 

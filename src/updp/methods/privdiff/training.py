@@ -1,10 +1,11 @@
-"""Training of PrivDiff-Net: the pack's generator learns to hear identity, age, sex and findings instead of sentences.
+"""Training of PrivDiff-Net: the pack's generator is conditioned on identity, age, sex and findings, not on sentences.
 
-``spg = "guidance"`` (default): plain denoising, each film told one branch or a random set of attributes, so that every
-branch is a noise predictor of its own. ``spg = "literal"``: the printed loss, on the combination of three branches with
-one sensitive attribute a step. Suppression is on in every second step, so that one network can run with and without.
+``spg = "guidance"`` (default): plain denoising, each film with the condition of one branch or a random set of
+attributes, so that every branch is a noise predictor of its own. ``spg = "literal"``: the printed loss, on the
+combination of three branches with one sensitive attribute per step. Suppression is on in every second step, so that
+one network can run with and without.
 
-``learn = "listening"`` (default) trains the tokens and the layers that hear them and leaves the body of the generator
+``learn = "listening"`` (default) trains the tokens and the cross-attention and leaves the body of the generator
 as it is: minutes suffice, and little training cannot spoil it. ``learn = "all"`` is for those who have hours.
 """
 
@@ -25,7 +26,7 @@ from updp.domains.chest.words import phrases
 from updp.methods.adversaries import judged, judged_rows
 from updp.methods.privdiff.method import Attributes, Denoiser, PrivDiffNet, age_group
 from updp.methods.privdiff.sas import Suppression
-from updp.methods.privdiff.spg import BRANCHES, TOLD, guided
+from updp.methods.privdiff.spg import ATTRIBUTES, BRANCHES, guided
 from updp.models.errors import PackError
 from updp.models.generator import Generator
 from updp.models.pack import Pack
@@ -36,7 +37,7 @@ from updp.training.generator import cached_latents
 from updp.training.loop import StageConfig, TrainingError
 
 CONFIG = StageConfig(steps=2000, batch=16, rate=1e-3, warmup=30, average=0.995)
-#: Share of films told each branch; the rest is told a random set.
+#: Share of films with the condition of each branch; the rest has a random set of attributes.
 SHARES = {"none": 0.1, "diagnosis": 0.4, "identity": 0.15, "demographics": 0.15}
 
 
@@ -69,17 +70,17 @@ class PrivDiffStage:
         self.latents = cached_latents(corpus, pack.autoencoder, directory)  # type: ignore[arg-type]
         self.rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
         if len(self.rows) == 0:
-            raise TrainingError("no film of the training patients is labelled: there is no diagnosis to be told")
+            raise TrainingError("no film of the training patients is labelled: there is no diagnosis to condition on")
         self.judged = judged_rows(corpus, 24)
         self.identities = cached_identities(corpus, pack, np.union1d(self.rows, self.judged), directory, say)
         known = [people.get(str(name), (None, None)) for name in corpus.ids]
         self.ages = np.array([age_group(age) for age, _ in known])
         self.sexes = np.array([{"F": 0, "M": 1}.get(sex or "", 2) for _, sex in known])
         if (self.sexes == 2).all() and (self.ages == age_group(None)).all():
-            say("privdiff: the sources tell neither age nor sex; only identity will be steered off")
+            say("privdiff: the sources have neither age nor sex; guidance is away from identity only")
         self.module: nn.Module = self.build()
         with torch.no_grad():
-            own = self.module.unet.state_dict()  # it has no text tower: it is told attributes, not words
+            own = self.module.unet.state_dict()  # it has no text tower: it is conditioned on attributes, not on words
             self.module.unet.load_state_dict({k: v for k, v in start.unet.state_dict().items() if k in own})
             self._begin_with_words(start)
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -131,18 +132,18 @@ class PrivDiffStage:
         who = self.attributes(rows, device)
         if self.spg == "literal":
             return self._literal(module, clean, noise, t, who, rng)
-        v = module(*_noised(clean, noise, t), who, draw_heard(len(rows), rng).to(device))
+        v = module(*_noised(clean, noise, t), who, draw_shown(len(rows), rng).to(device))
         return self._error(v, clean, noise, t)
 
     def _literal(
         self, module: nn.Module, clean: Tensor, noise: Tensor, t: Tensor, who: Attributes, rng: np.random.Generator
     ) -> Tensor:
         """The printed loss: one sensitive attribute a step, the error of the combination alone."""
-        sensitive = TOLD[int(rng.integers(3))]
-        told: tuple[tuple[str, ...], ...] = ((), ("diagnosis",), (sensitive,))
-        heard = torch.tensor([[part in names for part in TOLD] for names in told]).repeat_interleave(len(t), 0)
+        sensitive = ATTRIBUTES[int(rng.integers(3))]
+        given: tuple[tuple[str, ...], ...] = ((), ("diagnosis",), (sensitive,))
+        shown = torch.tensor([[part in names for part in ATTRIBUTES] for names in given]).repeat_interleave(len(t), 0)
         latents, _ = _noised(clean, noise, t)
-        v = module(latents.repeat(3, 1, 1, 1), t.repeat(3), who.repeat(3), heard.to(t.device))
+        v = module(latents.repeat(3, 1, 1, 1), t.repeat(3), who.repeat(3), shown.to(t.device))
         # The weights sum to one, so combining v is combining noise.
         combined = guided(torch.split(v, len(t)), 2.5, (0.5,), rescale=False)
         return self._error(combined, clean, noise, t)
@@ -154,7 +155,7 @@ class PrivDiffStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        """Films at full strength: what is left of the patient, and are the findings there."""
+        """Films at full strength: what is left of the patient, and whether the findings show."""
         if len(self.judged) == 0:
             return {}
         method = PrivDiffNet.of(module.cpu(), steps=6)  # type: ignore[arg-type]
@@ -172,13 +173,14 @@ class PrivDiffStage:
 _CPU = torch.device("cpu")
 
 
-def draw_heard(count: int, rng: np.random.Generator) -> Tensor:
-    """What each film of a batch is told, N×4."""
+def draw_shown(count: int, rng: np.random.Generator) -> Tensor:
+    """Which attributes each film of a batch is conditioned on, N×4."""
     names = [*SHARES, ""]
     shares = [*SHARES.values(), 1 - sum(SHARES.values())]
     rows = []
     for pick in rng.choice(len(names), count, p=shares):
-        rows.append([part in BRANCHES[names[pick]] for part in TOLD] if names[pick] else list(rng.random(4) < 0.5))
+        name = names[pick]
+        rows.append([part in BRANCHES[name] for part in ATTRIBUTES] if name else list(rng.random(4) < 0.5))
     return torch.tensor(rows)
 
 

@@ -22,7 +22,7 @@ class Projection:
     """How a row of embeddings becomes a token.
 
     ``top-k``: the K nearest allowed tokens, favoured ones raised by ``bonus``. ``whitelist-top-k``: the K nearest
-    favoured tokens, as Algorithm 1 is printed. ``whitelist``: all favoured tokens, whatever the film; with sampling
+    favoured tokens, as Algorithm 1 is printed. ``whitelist``: all favoured tokens, for any film; with sampling
     that is the exponential mechanism, and the only choice with a privacy guarantee.
     """
 
@@ -51,7 +51,7 @@ class Projector:
         pool = vocabulary.allowed
         if rule.candidates != "top-k":
             pool = vocabulary.favoured.nonzero()[:, 0]
-        self.pool = pool  # blocked tokens are not even looked at
+        self.pool = pool  # without blocked tokens
         self.directions = functional.normalize(table[pool].detach(), dim=-1)
         self.raised = vocabulary.favoured[pool].float() * rule.bonus if rule.candidates == "top-k" else None
 

@@ -290,7 +290,7 @@ class STEPS(_OneByOne):
 
 
 class _ProjectedOnce(PromptSearch):
-    """The paper's own readings: every token moves, whatever the strength, and is projected once at the end."""
+    """The paper's own readings: every token moves, at any strength, and is projected once at the end."""
 
     init: Init = Field("report", description="Start from the report's words, or from random ones.")
     steps: int = Field(20, ge=0, description="Optimisation steps.")
