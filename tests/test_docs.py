@@ -14,7 +14,7 @@ from updp.core.policy import BadPolicy, Policy
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), *(path for path in [ROOT / "README.md"] if path.exists())])
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 
 
@@ -124,3 +124,23 @@ def test_notebooks_run_from_top_to_bottom(notebook, tmp_path, monkeypatch):
             if cell["cell_type"] == "code":
                 exec("".join(cell["source"]), names)
     assert names["outcome"].released > 0
+
+
+def test_help_on_the_package_shows_every_public_name():
+    import pydoc
+
+    import updp
+
+    shown = pydoc.plain(pydoc.render_doc(updp))
+    for name in set(updp.__all__) - {"__version__"}:
+        assert re.search(rf"^    (class )?{name}\(", shown, re.MULTILINE), name
+        assert getattr(updp, name).__doc__
+
+
+def test_the_citation_and_the_change_log_name_this_version():
+    from updp import __version__
+
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == __version__
+    assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+    assert f"\n## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")

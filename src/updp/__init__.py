@@ -1,14 +1,19 @@
-"""updp: share radiology data between hospitals without sharing the patients.
+"""Make releases of chest X-rays and reports that another hospital can train on.
 
-The whole product in a few calls, each the twin of a command::
+The functions; most are also commands:
 
     import updp
-    updp.deidentify("export/", "out/", method="dp-pix")
-    updp.evaluate("out/release", "export/")
-    updp.verify("out/release")
-    updp.scan("Seen by Dr. Smith on 3/4/2019.")
 
-Names are looked up late so that ``import updp`` and ``updp --help`` stay light.
+    updp.deidentify("export/", "out/", method="dp-pix")    # updp deidentify export/ out/ --method dp-pix
+    updp.evaluate("out/release", "export/")                # attacks, usefulness, verdict of the gate
+    updp.verify("out/release")                             # the receiver's check
+    updp.tune("export/", out="frontier")                   # privacy and usefulness by strength
+    updp.scan("Seen by Dr. Smith on 3/4/2019.")            # identifiers in a text
+    updp.open_source("export/")                            # iterate over the studies of an export or a release
+    updp.load_pack("cxr256")                               # the embedded models
+
+``Key`` is the hospital's secret, ``Policy`` says what may leave, ``Study`` is one image with its report.
+A name is imported when it is first used, so ``import updp`` is fast.
 """
 
 from __future__ import annotations
@@ -63,3 +68,8 @@ def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'updp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, so that ``help(updp)`` shows them."""
+    return [*__all__, "__doc__", "__file__", "__name__", "__path__", "__version__"]

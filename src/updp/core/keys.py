@@ -53,7 +53,10 @@ def _base32(digest: bytes, length: int) -> str:
 
 
 class Key:
-    """One hospital secret. ``repr`` never shows it; pickling carries it to worker processes only."""
+    """The hospital's secret. Pseudonyms, date shifts, seeds and signatures are computed from it.
+
+    ``repr`` never shows it. Pickling carries it to worker processes only.
+    """
 
     __slots__ = ("_secret",)
 

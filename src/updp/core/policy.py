@@ -146,7 +146,7 @@ class GatePolicy(Section):
 
 
 class Policy(Section):
-    """The whole policy."""
+    """What may leave the hospital, one section per step. Every field has a default."""
 
     source: SourcePolicy = SourcePolicy()
     header: HeaderPolicy = HeaderPolicy()

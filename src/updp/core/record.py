@@ -48,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One film on its way from a source to a release."""
+    """One image with its report and what is known about both, on its way from a source to a release."""
 
     film_id: str  # unique within the source
     study_id: str

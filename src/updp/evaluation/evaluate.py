@@ -77,11 +77,12 @@ def evaluate(
     probes: Sequence[Probe] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Attack a release of ``source`` and put it to use.
+    """Run attacks on a release of ``source``, measure its usefulness, and decide whether it passes the gate.
 
-    Without ``out`` the evidence goes into the release, which is sealed anew and renamed as the verdict says. With it,
-    the release stays as it is and a copy for the hospital is written there. ``pack`` is that of the release unless it
-    is given. ``frontier`` are points of `updp tune` or `updp bench methods` to show beside this release.
+    Without ``out`` the evidence is written into the release; the release is signed again and its folder is named after
+    the verdict. With ``out`` the release is not changed and a report for the hospital is written there. ``pack`` is
+    that of the release unless it is given. ``frontier`` are points of `updp tune` or `updp bench methods` to show
+    beside this release.
     """
     from updp.evaluation.probes import probes as find_probes
     from updp.methods import pack_of

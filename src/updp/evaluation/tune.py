@@ -57,7 +57,7 @@ def tune(
     probes: Callable[[], Sequence[Probe]] | None = None,
     say: Say | None = None,
 ) -> Frontier:
-    """De-identify a sample at several strengths, evaluate each, and say which to use; resumes where it was cut off."""
+    """De-identify a sample at several strengths, evaluate each, and recommend one. The same call resumes."""
     from updp.models import load_pack
 
     limits = GatePolicy()

@@ -42,7 +42,10 @@ class Verification:
 
 
 def verify(folder: str | Path, *, trusted: str | None = None) -> Verification:
-    """Check a release; ``trusted`` is the hospital's public key, had by another way than with the release."""
+    """Check signature, checksums, schema, reports and gate of a release.
+
+    ``trusted`` is the sending hospital's public key. Get it separately from the release.
+    """
     release = Path(folder)
     if not (release / "manifest.parquet").is_file():
         raise NotARelease(f"{folder} is not a release: it has no manifest.parquet")
