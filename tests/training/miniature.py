@@ -9,15 +9,22 @@ from updp.domains.chest.labels import FINDINGS
 from updp.training.config import PackConfig
 
 SIZE = 64
-TINY = PackConfig(
-    name="miniature", size=SIZE, imagenet=False, frozen=0, vocabulary=300, names=False, encoder_size=32
-).but(
-    autoencoder_model={"channels": 8, "width": 16},
+TINY = PackConfig(name="miniature", size=SIZE, imagenet=False, frozen=0, vocabulary=300, names=False).but(
+    encoder_size=32,
+    perceptual=False,
+    crop=64,
+    adversary=8,
+    own_latents=8,
+    autoencoder_model={"channels": 8, "widths": [16, 16, 8, 8, 8]},
     vlm_model={"width": 32, "layers": 1, "heads": 2, "context": 24, "size": 32, "space": 16},
-    generator_model={"widths": [32, 32, 32]},
-    autoencoder={"steps": 6, "batch": 4, "warmup": 1},
+    generator_model={"widths": [32, 32], "context": 32, "layers": 1, "heads": 2, "length": 16, "sentence_layers": 2},
+    sampling={"steps": 2, "guidance": 2.0, "grid": "cosine"},
+    code={"steps": 6, "batch": 4, "warmup": 1},
+    decoder={"steps": 6, "batch": 4, "warmup": 1},
+    decoder_own={"steps": 2, "batch": 4, "warmup": 1},
     vlm={"steps": 3, "batch": 8, "warmup": 1},
     vlm_text={"steps": 3, "batch": 16, "warmup": 1},
+    generator_text={"steps": 2, "batch": 8, "warmup": 1},
     generator={"steps": 4, "batch": 8, "warmup": 1},
     identity={"steps": 3, "batch": 8, "warmup": 1},
     classifier={"steps": 3, "batch": 8, "warmup": 1},

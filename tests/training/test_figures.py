@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from updp.training.figures import auc, aucs, frechet, psnr, recall_at, ssim
+from updp.training.figures import auc, aucs, band_power, frechet, psnr, recall_at, relative_power, ssim
 
 
 def test_auc_counts_pairs_in_order_and_ties_half():
@@ -40,3 +40,13 @@ def test_recall_counts_rows_whose_own_column_is_near_enough():
     similarity = np.array([[0.9, 0.1, 0.2], [0.8, 0.5, 0.7], [0.1, 0.2, 0.9]])
     assert recall_at(similarity, 1) == pytest.approx(2 / 3)
     assert recall_at(similarity, 3) == 1
+
+
+def test_power_stands_in_the_band_of_its_frequency():
+    across = torch.arange(256) / 256
+    for cycles, band in ((5, "4-8"), (20, "8-32"), (40, "32-64"), (100, "64-128")):
+        wave = torch.cos(2 * torch.pi * cycles * across).expand(1, 1, 256, 256)
+        power = band_power(wave)
+        assert max(power, key=power.get) == band
+        assert relative_power(wave / 2, wave)[f"power {band}"] == pytest.approx(0.25, rel=1e-3)
+    assert list(band_power(torch.rand(1, 1, 64, 64))) == ["4-8", "8-32"]

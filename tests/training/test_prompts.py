@@ -4,7 +4,8 @@ import pytest
 from updp.core.record import Report
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import compose, phrases
-from updp.training.prompts import clean_sentences, describe
+from updp.training.prompts import ATTRIBUTES, clean_sentences, describe, located, tell
+from updp.training.zones import Place
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,43 @@ def test_a_sentence_the_detector_objects_to_is_dropped():
 
     report = Report({"findings": "The lungs are clear. Reviewed by Jonathan Abernathy at Mercy General Hospital."})
     assert clean_sentences(report, Detector()) == ["The lungs are clear."]
+
+
+LOCATED = sorted({name for kind in ("countable", "mass", "plural") for name in phrases()[kind]})
+
+
+@pytest.mark.parametrize("finding", LOCATED)
+@pytest.mark.parametrize("side", ["right", "left", "bilateral"])
+def test_a_located_sentence_agrees_with_its_noun(finding, side):
+    rng = np.random.default_rng([1, *finding.encode()])
+    for _ in range(60):
+        text, said = located(finding, Place(side, "lower", "large"), rng)
+        noun = text.rstrip(".").removesuffix(" are seen").removesuffix(" is seen").split()[-1]
+        plural = noun in ("opacities", "infiltrates", "effusions", "masses")
+        assert ("There is" not in text and "is seen" not in text) or not plural, text
+        assert ("There are" not in text and "are seen" not in text) or plural, text
+        assert "lung lung" not in text
+        words = text.lower().split()
+        assert len(words) == len(set(words)), text
+        one = noun in ("opacity", "infiltrate", "effusion", "mass")
+        assert (" a " in text) == (one and text.startswith("There is"))
+        assert {finding, side} <= said
+        assert ("large" in said) == any(word in text.lower() for word in ("large", "severe", "extensive"))
+        assert ("lower" in said) == ("lower" in text.lower())
+
+
+def test_what_is_told_says_what_was_observed_and_nothing_else():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        text, said = tell(["Effusion", "Nodule"], "AP", {"Effusion": Place("left", None, "small")}, rng)
+        assert {"Effusion", "Nodule"} <= said <= set(ATTRIBUTES)
+        assert not said & {"Normal", "right", "bilateral", "upper", "mid", "lower"}
+        assert ("left" in text.lower()) == ("left" in said)
+    assert tell([], "", {}, rng)[1] == {"Normal"}
+    text, said = tell(["Negative for Pneumonia"], "", {}, rng)
+    assert "neumonia" in text
+    assert said == set()
+
+
+def test_a_label_nobody_has_words_for_is_not_called_normal():
+    assert tell(["Gout"], "", {}, np.random.default_rng(0)) == ("", set())

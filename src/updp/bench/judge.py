@@ -25,8 +25,8 @@ from torch.nn import functional
 
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import phrases
-from updp.evaluation.probes.utility.lpips import read_trunk, trunk_features
 from updp.models.images import batched
+from updp.models.lpips import read_trunk, trunk_features
 from updp.training.autoencoder import as_tensor
 from updp.training.figures import mean_auc, recall_at
 from updp.training.vlm import draw_texts

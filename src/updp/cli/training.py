@@ -27,6 +27,20 @@ def train_pack(
     typer.echo(f"pack {made.name} written to {out}")
 
 
+@train_app.command("export")
+def export_pack(
+    run: Annotated[Path, typer.Option(help="Where the checkpoints live.")],
+    out: Annotated[Path, typer.Option(help="Where to write the pack.")],
+    config: Annotated[Path | None, typer.Option(help="Sizes and schedules (TOML), as in training.")] = None,
+) -> None:
+    """Write a pack of the checkpoints of a training as they stand."""
+    from updp.training import PackConfig
+    from updp.training.recipe import export_run
+
+    made = export_run(run, out, PackConfig.read(config) if config else None, say=typer.echo)
+    typer.echo(f"pack {made.name} written to {out}")
+
+
 @train_app.command("judge")
 def train_judge(
     data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],

@@ -78,8 +78,13 @@ class Study:
         return replace(self, notes={**self.notes, **notes})
 
 
+def place_of(patient_id: str, key: bytes) -> float:
+    """Where a patient stands in [0, 1) under a key; splits are cut from it."""
+    digest = hmac.new(key, b"split\x00" + patient_id.encode(), "sha256").digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
 def split_of(patient_id: str, key: bytes) -> Split:
     """The split a patient falls into: 70 % train, 10 % val, 20 % test, all films of a patient together."""
-    digest = hmac.new(key, b"split\x00" + patient_id.encode(), "sha256").digest()
-    place = int.from_bytes(digest[:8], "big") / 2**64
+    place = place_of(patient_id, key)
     return "train" if place < 0.7 else "val" if place < 0.8 else "test"

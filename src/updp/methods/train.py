@@ -58,7 +58,7 @@ def train_method(
         raise UnknownRecipe(f"{name!r} is no method that learns; there are: {', '.join(LEARNED)}")
     from updp.core.global_state import seeded
     from updp.models.pack import load_pack
-    from updp.training.corpus import prepare_corpus
+    from updp.training.corpus import prepare_corpus, rule_of
     from updp.training.loop import read_checkpoint, run_stage
     from updp.training.recipe import read_films
 
@@ -72,7 +72,8 @@ def train_method(
     except TypeError as error:
         raise UnknownRecipe(f"recipe of {name}: {error}") from None
     if corpus is None:
-        corpus = prepare_corpus(read_films(data), run / "corpus", int(opened.info.get("size", 256)))
+        size, rule = int(opened.info.get("size", 256)), rule_of(opened)
+        corpus = prepare_corpus(read_films(data), run / "corpus", size, rule=rule)
     with seeded(config.seed):
         stage = getattr(recipe, cls)(
             corpus, config, opened, dict(model or {}), directory=run / "stages", people=people_of(data), say=say

@@ -111,6 +111,12 @@ class Autoencoder(nn.Module):
         self.shift.copy_(raw.mean((0, 2, 3)))
         self.scale.copy_(raw.std((0, 2, 3)).clamp_min(1e-6))
 
+    @property
+    def loss_weight(self) -> Tensor:
+        """Weight of each channel in a diffusion loss: coarse channels carry the anatomy, fine ones little but grain."""
+        weight = self.scale.sqrt()
+        return (weight / weight.mean())[:, None, None]
+
     def _mean_image(self, like: Tensor) -> Tensor:
         p = self.patch
         mean = self.mean.reshape(1, 1, p, p)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -103,7 +104,7 @@ class LappedAutoencoder(nn.Module):
         self, channels: int = 16, widths: Sequence[int] = (128, 96, 48, 24, 12), further: Sequence[int] = ()
     ) -> None:
         super().__init__()
-        self.config = {"channels": channels, "widths": list(widths), "further": list(further)}
+        self.config: dict[str, Any] = {"channels": channels, "widths": list(widths), "further": list(further)}
         self.channels = channels
         self.enlarged = 2 ** len(further)
         self.patch = STRIDE * self.enlarged
@@ -118,6 +119,11 @@ class LappedAutoencoder(nn.Module):
     def linear(self) -> list[Tensor]:
         """The weights of the code; they stay as they are while the decoder learns."""
         return [self.analysis.weight, self.synthesis.weight]
+
+    @property
+    def loss_weight(self) -> Tensor:
+        """Weight of each channel in a diffusion loss: the scale of the latents says it already."""
+        return torch.ones_like(self.scale)[:, None, None]
 
     @batched
     def encode(self, images: Tensor) -> Tensor:

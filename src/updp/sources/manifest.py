@@ -28,7 +28,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "report": ("report", "text"),
     "report_path": ("report_path", "report_file"),
     "view": ("view", "view_position", "viewposition"),
-    "labels": ("labels", "finding_labels"),
+    "labels": ("labels", "finding_labels", "appearance"),
     "age": ("age", "patient_age"),
     "sex": ("sex", "gender", "patient_sex"),
     "date": ("date", "study_date"),

@@ -26,11 +26,12 @@ from updp.models.pack import Pack, load_pack
 from updp.training.autoencoder import as_tensor
 from updp.training.classifier import ClassifierStage
 from updp.training.config import PackConfig
-from updp.training.corpus import Corpus, prepare_corpus
+from updp.training.corpus import Corpus, prepare_corpus, rule_of
 from updp.training.figures import aucs, frechet, mean_auc, psnr, ssim
 from updp.training.identity import IdentityStage, identity_figures
 from updp.training.loop import run_stage
 from updp.training.recipe import read_films
+from updp.training.sheet import write_sheet
 from updp.training.vlm import film_features, vlm_figures
 
 PARTS = ("autoencoder", "classifier", "identity", "vlm", "generator", "copies", "speed", "useful", "curves")
@@ -341,7 +342,7 @@ def bench_pack(
         corpus = sources
     else:
         folder = cache or Path(tempfile.mkdtemp(prefix="updp-bench-"))
-        corpus = prepare_corpus(read_films(sources), folder, pack.info["size"])
+        corpus = prepare_corpus(read_films(sources), folder, pack.info["size"], rule=rule_of(pack), reserved=True)
     results: dict[str, Figures] = {}
     for part in PARTS:
         if part not in parts:
@@ -365,16 +366,10 @@ def bench_pack(
 
 def sample_sheet(pack: Pack, path: Path) -> None:
     """Sixteen films, four findings in rows, for a person to look at."""
-    from PIL import Image
-
     texts = [
         "No acute cardiopulmonary abnormality. PA view.",
         "The heart is enlarged. PA view.",
         "There is a pleural effusion. AP view.",
         "Hyperinflated lungs consistent with emphysema. PA view.",
     ]
-    films = pack.generator.generate([t for t in texts for _ in range(4)], list(range(100, 116)))
-    size = films.shape[-1]
-    tiles = films.reshape(4, 4, size, size).permute(0, 2, 1, 3).reshape(4 * size, 4 * size)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray((tiles * 255).byte().numpy()).save(path, optimize=True)
+    write_sheet(pack.generator.generate([t for t in texts for _ in range(4)], list(range(100, 116))), path)

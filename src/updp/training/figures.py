@@ -1,4 +1,4 @@
-"""Plain measures the stages and the bench share: PSNR, SSIM, AUC, Fréchet distance, retrieval."""
+"""Plain measures the stages and the bench share: PSNR, SSIM, power by band, AUC, Fréchet distance, retrieval."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 Array = NDArray[np.floating]
+#: Bands of spatial frequency, in cycles a film: organs, ribs and vessels, edges, texture.
+BANDS = ((4, 8), (8, 32), (32, 64), (64, 128))
 
 
 def psnr(a: Tensor, b: Tensor) -> Tensor:
@@ -29,6 +31,23 @@ def ssim(a: Tensor, b: Tensor) -> Tensor:
     c1, c2 = 0.01**2, 0.03**2
     value = (2 * ma * mb + c1) * (2 * cov + c2) / ((ma**2 + mb**2 + c1) * (va + vb + c2))
     return value.mean((1, 2, 3))
+
+
+def band_power(films: Tensor) -> dict[str, float]:
+    """Mean power of films N×1×S×S in each band that their size can hold."""
+    size = films.shape[-1]
+    centred = films[:, 0] - films[:, 0].mean((1, 2), keepdim=True)
+    power = torch.fft.rfft2(centred).abs().square().mean(0)
+    down, along = torch.fft.fftfreq(size) * size, torch.arange(size // 2 + 1.0)
+    radius = (down[:, None] ** 2 + along[None] ** 2).sqrt()
+    held = [(low, high) for low, high in BANDS if high <= size // 2]
+    return {f"{low}-{high}": float(power[(radius >= low) & (radius < high)].mean()) for low, high in held}
+
+
+def relative_power(films: Tensor, real: Tensor) -> dict[str, float]:
+    """Power by band, relative to that of real films; 1 is as much as they have."""
+    ours, theirs = band_power(films), band_power(real)
+    return {f"power {band}": ours[band] / theirs[band] for band in ours}
 
 
 def auc(truth: NDArray[np.bool_], scores: Array) -> float:

@@ -1,31 +1,63 @@
-"""Stage `generator`: latent diffusion on cached latents, told by the frozen text tower of the vlm."""
+"""Stages `generator-text` and `generator`: latent diffusion that hears a text tower of its own.
+
+Each film has a dozen texts, drawn once and kept as token ids: its report's sentences, or sentences composed from its
+labels with the side, zone and size the film shows. The text tower first learns what the composed sentences say, then
+goes on learning it beside the diffusion, which it conditions. Films are turned, shifted and re-exposed a little, never
+mirrored, and the U-Net is told how, so that untold it draws films as they are.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
-from updp.models.autoencoder import Autoencoder
 from updp.models.generator import Condition, Generator, UNet
-from updp.models.samplers import alpha, sigma
-from updp.models.vlm import VisionLanguage
+from updp.models.samplers import Sampling, alpha, sigma
+from updp.models.vlm import VisionLanguage, sentence
+from updp.training.augment import NUMBERS, change
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
-from updp.training.loop import StageConfig
-from updp.training.prompts import describe
+from updp.training.figures import relative_power
+from updp.training.loop import StageConfig, TrainingError
+from updp.training.prompts import ATTRIBUTES, tell
+from updp.training.sheet import write_sheet
+from updp.training.zones import Zones
+
+if TYPE_CHECKING:
+    from updp.models.autoencoder import Autoencoder
+    from updp.models.lapped import LappedAutoencoder
 
 #: Share of films trained without any text, so that guidance has something to push away from.
-UNTOLD = 0.1
+UNCONDITIONAL = 0.1
+#: Weight of saying what the sentence says, beside the diffusion loss.
+SAID = 0.05
+DRAWS, LENGTH = 12, 48  # texts a film, and tokens a text
+#: The prompts of the sheets. Rows of one seed show whether side and place are heard.
+SHEET = (
+    *("No acute cardiopulmonary abnormality. The lungs are clear. Heart size is normal.",) * 3,
+    *("Normal chest. PA view.", "The heart is enlarged.", "The heart is enlarged."),
+    *("Portable AP film. There is pulmonary edema.", "Severe bilateral lung opacities."),
+    *("Large right pleural effusion.", "Large left pleural effusion.") * 2,
+    *("Right upper lobe opacity.", "Left lower lung opacity."),
+    *("Hyperinflated lungs consistent with emphysema.", "Findings typical of COVID-19 pneumonia."),
+)
+_SEEDS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 9, 10, 10, 11, 12)
 
 
 @torch.no_grad()
-def cached_latents(corpus: Corpus, autoencoder: Autoencoder, directory: Path) -> NDArray[np.float16]:
+def cached_latents(
+    corpus: Corpus, autoencoder: Autoencoder | LappedAutoencoder, directory: Path
+) -> NDArray[np.float16]:
     """Latents of every film, computed once for these autoencoder weights."""
     digest = hashlib.sha256()
     for value in autoencoder.state_dict().values():
@@ -41,14 +73,127 @@ def cached_latents(corpus: Corpus, autoencoder: Autoencoder, directory: Path) ->
     return latents
 
 
-def told(corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator) -> list[str]:
-    """A text for each row, as `describe` draws it."""
-    texts = []
-    for row in rows:
-        known = not np.isnan(corpus.labels[row, 0])
-        findings = corpus.findings(row) if known else None
-        texts.append(describe(corpus.sentences[row], findings, str(corpus.views[row]), rng)[0])
-    return texts
+@dataclass(frozen=True)
+class Texts:
+    """Texts of every film as token ids, and what each says where that is known."""
+
+    ids: NDArray[np.int32]  # films × draws × length, 0 is padding
+    said: NDArray[np.int8]  # films × draws × attributes; -1 where the text is the report's own
+
+    def usable(self) -> NDArray[np.bool_]:
+        """Films with anything to be told by: more than the two marks of an empty text."""
+        enough: NDArray[np.bool_] = (self.ids[:, 0] > 0).sum(-1) > 2
+        return enough
+
+
+def text_of(corpus: Corpus, row: int, zones: Zones, rng: np.random.Generator) -> tuple[str, set[str] | None]:
+    """A text of a film, and what it says; None where the words are its report's."""
+    own, observed = corpus.sentences[row], corpus.observed(row)
+    if own and (observed is None or rng.random() < 0.7):
+        kept = [s for s in own if rng.random() < 0.85] or list(own)
+        if rng.random() < 0.4:
+            kept = [kept[i] for i in rng.permutation(len(kept))]
+        return " ".join(kept), None
+    if observed is None:
+        return "", None
+    places = {name: place for name in observed if (place := zones.place(row, name)) is not None}
+    return tell(observed, str(corpus.views[row]), places, rng)
+
+
+def draw_texts(
+    corpus: Corpus, tokenizer: Any, length: int, directory: Path, draws: int = DRAWS, seed: int = 0
+) -> Texts:
+    """`draws` texts of every film, cut to `length` tokens; kept in `directory` for these films and this tokenizer."""
+    words = tokenizer.to_str() + repr((length, draws, seed, ATTRIBUTES)) + "\n".join(corpus.ids.tolist())
+    path = directory / f"texts-{hashlib.sha256(words.encode()).hexdigest()[:16]}.npz"
+    if not path.exists():
+        zones, closing = Zones(corpus), tokenizer.token_to_id("[SEP]")
+        ids = np.zeros((len(corpus.films), draws, length), np.int32)
+        said = np.full((len(corpus.films), draws, len(ATTRIBUTES)), -1, np.int8)
+        for row in range(len(ids)):
+            rng = np.random.default_rng([seed, row, *b"texts"])
+            for k in range(draws):
+                text, says = text_of(corpus, row, zones, rng)
+                tokens = tokenizer.encode(text).ids
+                if len(tokens) > length:
+                    tokens = [*tokens[: length - 1], closing]
+                ids[row, k, : len(tokens)] = tokens
+                if says is not None:
+                    said[row, k] = [name in says for name in ATTRIBUTES]
+        directory.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        with open(part, "wb") as file:
+            np.savez(file, ids=ids, said=said)
+        os.replace(part, path)
+    held = np.load(path)
+    return Texts(held["ids"], held["said"])
+
+
+class _Rows:
+    """Training rows drawn by the weight of their source."""
+
+    def __init__(self, corpus: Corpus, texts: Texts, weights: Mapping[str, float]) -> None:
+        usable = (corpus.splits == "train") & texts.usable()
+        if not usable.any():
+            raise TrainingError("no training film has a label or a report: the generator has nothing to be told by")
+        each = np.array([weights.get(source, 1.0) for source in corpus.sources()]) * usable
+        self.share = np.cumsum(each / each.sum())
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        places = np.searchsorted(self.share, rng.random(count), side="right")
+        return np.minimum(places, len(self.share) - 1)
+
+
+def _tokens(ids: NDArray[np.int32], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ids and mask, cut to the longest text."""
+    longest = max(1, int((ids > 0).sum(1).max()))
+    tokens = torch.from_numpy(ids[:, :longest].astype(np.int64)).to(device)
+    return tokens, tokens > 0
+
+
+def said_loss(unet: UNet, condition: Condition, said: NDArray[np.int8]) -> Tensor:
+    """How far what composed sentences say is from being read off the text tower's states."""
+    known = torch.from_numpy(np.flatnonzero(said[:, 0] >= 0)).to(condition.states.device)
+    if unet.attributes is None or not len(known):
+        return condition.states.new_zeros(())
+    logits = unet.attributes(sentence(condition.states[known], condition.mask[known]))
+    wanted = torch.from_numpy(said[said[:, 0] >= 0].astype(np.float32)).to(logits.device)
+    return functional.binary_cross_entropy_with_logits(logits, wanted)
+
+
+class GeneratorTextStage:
+    """The text tower alone, before there is any diffusion to listen to it."""
+
+    name = "generator-text"
+
+    def __init__(
+        self, corpus: Corpus, config: StageConfig, texts: Texts, model: dict[str, Any], weights: Mapping[str, float]
+    ) -> None:
+        self.corpus, self.config, self.texts, self.model_config = corpus, config, texts, model
+        self.rows = _Rows(corpus, texts, weights)
+        self.module: nn.Module = self.build()
+        for name, parameter in self.module.named_parameters():
+            parameter.requires_grad_(name.startswith(("text.", "attributes.")))
+
+    def build(self) -> UNet:
+        return UNet(**self.model_config)
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        bare: Any = getattr(module, "module", module)
+        rows, draws = self.rows.draw(self.config.batch, rng), rng.integers(self.texts.ids.shape[1])
+        condition = bare.condition(*_tokens(self.texts.ids[rows, draws], device))
+        loss = said_loss(bare, condition, self.texts.said[rows, draws])
+        zero: Tensor = 0 * condition.states.sum()  # a batch of reports alone has no loss, and still a gradient
+        return loss + zero
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        bare: Any = module.to("cpu")
+        rows = self.corpus.rows("val")[:256]
+        if not len(rows):
+            return {}
+        condition = bare.condition(*_tokens(self.texts.ids[rows, 0], torch.device("cpu")))
+        return {"validation loss": float(said_loss(bare, condition, self.texts.said[rows, 0]))}
 
 
 class GeneratorStage:
@@ -58,78 +203,122 @@ class GeneratorStage:
         self,
         corpus: Corpus,
         config: StageConfig,
-        autoencoder: Autoencoder,
+        autoencoder: LappedAutoencoder,
         vlm: VisionLanguage,
-        model: dict[str, Any],
+        texts: Texts,
+        start: UNet,
+        weights: Mapping[str, float],
         directory: Path,
+        sampling: Sampling | None = None,
     ) -> None:
-        self.corpus, self.config, self.directory = corpus, config, directory
+        """`vlm` only brings the tokenizer for the sheets; `start` is what the text stage gave."""
+        self.corpus, self.config, self.texts, self.directory = corpus, config, texts, directory
         self.autoencoder = autoencoder.eval().requires_grad_(False)
-        self.vlm = vlm.eval().requires_grad_(False)
-        self.latents = cached_latents(corpus, autoencoder, directory)
-        # Unlabelled films without a report have nothing to be told by.
-        usable = corpus.labelled() | np.array([bool(s) for s in corpus.sentences])
-        self.rows = np.flatnonzero((corpus.splits == "train") & usable)
-        self.model_config = {"channels": autoencoder.channels, "context": vlm.config["width"], **model}
-        self.module: nn.Module = self.build().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        # Coarse channels carry the anatomy, fine ones little more than grain: errors count by what the eye sees.
-        weight = autoencoder.scale.sqrt()
-        self.weight = (weight / weight.mean())[:, None, None]
+        self.vlm, self.sampling, self.step = vlm, sampling, 0
+        self.rows = _Rows(corpus, texts, weights)
+        self.model_config = start.config
+        self.empty = vlm.tokenize([""])[0][0].numpy()
+        self.module: nn.Module = self.build()
+        self.module.load_state_dict(start.state_dict())
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def build(self) -> UNet:
         return UNet(**self.model_config)
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
-        rows = rng.choice(self.rows, self.config.batch)
-        texts = [text if rng.random() > UNTOLD else "" for text in told(self.corpus, rows, rng)]
-        with torch.no_grad():
-            condition = Condition(*self.vlm.text_states(texts))
+        self.step = step + 1
+        bare: Any = getattr(module, "module", module)
+        count = self.config.batch
+        rows, draws = self.rows.draw(count, rng), rng.integers(self.texts.ids.shape[1], size=count)
+        films, numbers = change(as_tensor(self.corpus.films[rows]), rng)
+        ids, said = self.texts.ids[rows, draws].copy(), self.texts.said[rows, draws].copy()
+        dropped = rng.random(count) < UNCONDITIONAL
+        ids[dropped], said[dropped] = 0, -1
+        ids[dropped, : len(self.empty)] = self.empty
+        condition = bare.condition(*_tokens(ids, device))
         # Evenly spread times within a batch make its loss far less noisy than independent ones.
-        t = torch.from_numpy(((np.arange(len(rows)) + rng.random()) / len(rows)).astype(np.float32))
-        return self._loss(module, rows, t, condition, rng, device)
+        t = torch.from_numpy(((np.arange(count) + rng.random()) / count).astype(np.float32))
+        with torch.no_grad():
+            clean = self.autoencoder.encode(films)
+        error = self._errors(module, clean, t, condition, numbers.to(device), rng, device)
+        return error.mean() + SAID * said_loss(bare, condition, said)
 
-    def _loss(
+    def _errors(
         self,
         module: nn.Module,
-        rows: NDArray[np.int64],
+        clean: Tensor,
         t: Tensor,
         condition: Condition,
+        numbers: Tensor | None,
         rng: np.random.Generator,
         device: torch.device,
     ) -> Tensor:
-        clean = torch.from_numpy(self.latents[rows].astype(np.float32)).to(device)
-        noise = torch.from_numpy(rng.standard_normal(clean.shape, np.float32)).to(device)
-        t = t.to(device)
-        condition = Condition(condition.states.to(device), condition.mask.to(device))
+        clean, t = clean.to(device), t.to(device)
+        noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32)).to(device)
         a, s = alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]
-        v = module(a * clean + s * noise, t, condition)
-        error = (v - (a * noise - s * clean)).square()
-        loss: Tensor = (error * self.weight.to(device)).mean()
-        return loss
+        v = module(a * clean + s * noise, t, condition, numbers)
+        errors: Tensor = (v - (a * noise - s * clean)).square().mean((1, 2, 3))
+        return errors
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
+        """Loss and power by band on the same films, times and noise every time."""
         device = next(module.parameters()).device
-        rng = np.random.default_rng(0)
-        rows = rng.permutation(self.corpus.rows("val"))[:256]
-        losses = []
+        bare: Any = module
+        rng = np.random.default_rng([5, *b"validation"])
+        told = np.flatnonzero((self.corpus.splits == "val") & self.texts.usable())
+        rows = rng.permutation(told)[:256]
+        if not len(rows):
+            return {}
+        times = torch.linspace(0.02, 0.98, len(rows))[torch.from_numpy(rng.permutation(len(rows)))]
+        errors = []
         for i in range(0, len(rows), 32):
             part = rows[i : i + 32]
-            condition = Condition(*self.vlm.text_states(told(self.corpus, part, rng)))
-            t = torch.from_numpy(rng.random(len(part)).astype(np.float32))
-            losses.append(float(self._loss(module, part, t, condition, rng, device)))
+            clean = self.autoencoder.encode(as_tensor(self.corpus.films[part]))
+            condition = bare.condition(*_tokens(self.texts.ids[part, 0], device))
+            errors.append(self._errors(bare, clean, times[i : i + 32], condition, None, rng, device))
+        figures = {"validation loss": float(torch.cat(errors).mean())}
         if device.type == "cpu":
-            self.sheet(module)
-        return {"validation loss": float(np.mean(losses))}
+            films = self.sheet(bare)
+            figures |= relative_power(films, as_tensor(self.corpus.films[np.sort(told)[:500]]))
+        return figures
 
-    def sheet(self, module: nn.Module) -> None:
-        """Samples of the moment, for a person to look at."""
-        from PIL import Image
+    def sheet(self, module: UNet) -> Tensor:
+        """Sixteen films of the moment, kept for a person to look at."""
+        generator = Generator(module, self.autoencoder, self.vlm, self.corpus.films.shape[1], self.sampling)
+        films = generator.generate(SHEET, _SEEDS)
+        write_sheet(films, self.directory / f"generator-sheet-{self.step:06d}.png")
+        return films
 
-        texts = ["No acute cardiopulmonary abnormality. PA view.", "The heart is enlarged. AP view."]
-        texts += ["There is a pleural effusion. AP view.", "Hyperinflated lungs consistent with emphysema. PA view."]
-        generator = Generator(module, self.autoencoder, self.vlm, self.corpus.films.shape[1])  # type: ignore[arg-type]
-        films = generator.generate([t for t in texts for _ in range(4)], list(range(16)), steps=16)
-        size = films.shape[-1]
-        tiles = films.reshape(4, 4, size, size).permute(0, 2, 1, 3).reshape(4 * size, 4 * size)
-        Image.fromarray((tiles * 255).byte().numpy()).save(self.directory / "generator-samples.png")
+    @torch.no_grad()
+    def own_latents(self, module: UNet, count: int, seed: int = 0) -> Tensor:
+        """Latents the generator draws for texts of training films, drawn once: what the decoder will meet."""
+        digest = hashlib.sha256(repr((count, seed, self.sampling)).encode())
+        for value in module.state_dict().values():
+            digest.update(value.numpy().tobytes())
+        path = self.directory / f"own-{digest.hexdigest()[:16]}.npy"
+        if path.exists():
+            return torch.from_numpy(np.load(path))
+        rng = np.random.default_rng([seed, *b"own"])
+        generator = Generator(module, self.autoencoder, self.vlm, self.corpus.films.shape[1], self.sampling)
+        sampling, out = generator.sampling, []
+        for _ in range(0, count, 16):
+            rows, draws = self.rows.draw(16, rng), rng.integers(self.texts.ids.shape[1], size=16)
+            condition = module.condition(*_tokens(self.texts.ids[rows, draws], torch.device("cpu")))
+            noise = generator.seeded_noise(rng.integers(2**31, size=16).tolist())
+            out.append(generator.sample(noise, condition, sampling.steps, sampling.guidance))
+        drawn = torch.cat(out)[:count]
+        np.save(path, drawn.numpy())
+        return drawn
+
+
+def unet_config(autoencoder: LappedAutoencoder, tokenizer: Any, model: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a U-Net for these latents and this vocabulary."""
+    own = {
+        "channels": autoencoder.channels,
+        "vocabulary": tokenizer.get_vocab_size(),
+        "length": LENGTH,
+        "augmentation": NUMBERS,
+        "attributes": len(ATTRIBUTES),
+    }
+    return {**own, **model}

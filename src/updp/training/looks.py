@@ -17,6 +17,7 @@ from torch import Tensor
 
 from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
+from updp.models.lapped import LappedAutoencoder
 from updp.training.augment import augment
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
@@ -37,7 +38,7 @@ class Looks:
         count: int = 2,
         directory: Path | None = None,
         seed: int = 0,
-        through: Autoencoder | None = None,
+        through: Autoencoder | LappedAutoencoder | None = None,
     ) -> None:
         self.corpus, self.backbone, self.size, self.through = corpus, backbone, size, through
         self._maps: NDArray[np.float16] | None = None

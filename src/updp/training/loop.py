@@ -39,7 +39,9 @@ class StageConfig:
     batch: int
     rate: float  # peak learning rate
     warmup: int = 100
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "constant", "stable"] = "cosine"
+    cooldown: float = 0.2  # share of the steps, the last, in which a stable rate falls to zero
+    momentum: float = 0.9  # of the optimiser; adversaries want less
     decay: float = 0.01  # weight decay
     average: float = 0.999  # of the exponential moving average of the weights
     clip: float = 1.0
@@ -59,11 +61,14 @@ class Stage(Protocol):
 
 
 def learning_rate(step: int, config: StageConfig) -> float:
-    """Linear warm-up, then constant or half a cosine down to zero."""
+    """Linear warm-up, then constant, half a cosine down to zero, or constant with a fall at the end (stable)."""
     if step < config.warmup:
         return config.rate * (step + 1) / config.warmup
     if config.schedule == "constant":
         return config.rate
+    if config.schedule == "stable":
+        left = (config.steps - step) / max(1.0, config.cooldown * config.steps)
+        return config.rate * min(1.0, max(0.0, left))
     done = (step - config.warmup) / max(1, config.steps - config.warmup)
     return config.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
@@ -142,9 +147,14 @@ def run_stage(
     averaged.load_state_dict(module.state_dict())
     averaged.requires_grad_(False).to(accelerator.device)
     trainable = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trainable, lr=config.rate, weight_decay=config.decay, betas=(0.9, 0.99), fused=True)
+    optimizer = torch.optim.AdamW(
+        trainable, lr=config.rate, weight_decay=config.decay, betas=(config.momentum, 0.99), fused=True
+    )
     module, optimizer = accelerator.prepare(module, optimizer)
     bare = accelerator.unwrap_model(module)
+    # Networks that oppose each other are clipped apart, or the louder one would silence the other.
+    own = getattr(stage, "parts", None)
+    parts = [trainable] if own is None else [[p for p in m.parameters() if p.requires_grad] for m in own(bare)]
     step, history = 0, []
     if (state := read_checkpoint(path)) is not None:
         try:
@@ -182,7 +192,8 @@ def run_stage(
             group["lr"] = learning_rate(step, config)
         loss = stage.loss(module, step, rng, accelerator.device)
         accelerator.backward(loss)
-        accelerator.clip_grad_norm_(trainable, config.clip)
+        for part in parts:
+            accelerator.clip_grad_norm_(part, config.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         value = float(loss.detach())

@@ -1,21 +1,31 @@
 """The text a film is described by: report sentences with every identifier gone, or sentences composed from labels.
 
+A label says no side; where the film itself shows one (`updp.training.zones`), the sentence names it.
 No age, sex, date or name is ever part of it: what a generator is never told it cannot learn to draw.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from updp.core.record import Report
-from updp.domains.chest.words import compose
+from updp.domains.chest.labels import FINDINGS, LABELS
+from updp.domains.chest.words import compose, phrases
 
 if TYPE_CHECKING:
     from updp.reports import Detector
+    from updp.training.zones import Place
+
+#: What a sentence can say, in the order of the generator's attribute head.
+ATTRIBUTES = (
+    *FINDINGS,
+    *("Lung Opacity", "Normal", "Typical Appearance", "Indeterminate Appearance", "Atypical Appearance"),
+    *("PA", "AP", "right", "left", "bilateral", "upper", "mid", "lower", "small", "moderate", "large"),
+)
 
 # A title is no end of a sentence: the name after it must go with it.
 _SENTENCE = re.compile(r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<=[.!?])\s+", re.IGNORECASE)
@@ -63,3 +73,67 @@ def describe(
             kept = [kept[i] for i in rng.permutation(len(kept))]
         return " ".join(kept), True
     return compose(findings or (), view, rng), False
+
+
+def located(finding: str, place: Place, rng: np.random.Generator) -> tuple[str, set[str]]:
+    """A sentence that names a finding with its side and, now and then, its zone and size; and what it says."""
+    said, words = phrases(), {finding, place.side}
+    kinds = {kind: said[kind][finding] for kind in ("countable", "mass", "plural") if finding in said[kind]}
+    noun, kind = _one([(noun, kind) for kind, nouns in kinds.items() for noun in nouns], rng)
+    parts = []
+    if rng.random() < 0.5:
+        parts.append(_one(said["countable_sizes" if kind == "countable" else "mass_sizes"][place.size], rng))
+        words.add(place.size)
+    parts.append(place.side)
+    if place.zone is not None and rng.random() < 0.6:
+        zone = _one(said["zones"][place.zone], rng)
+        if noun.startswith("lung "):
+            noun = noun.removeprefix("lung ")
+        parts.append(zone)
+        words.add(place.zone)
+    if kind == "countable" and place.side == "bilateral":
+        noun, kind = _plural(noun), "plural"
+    text = " ".join([*parts, noun])
+    are = "are" if kind == "plural" else "is"
+    article = "a " if kind == "countable" else ""  # no size and no side begins with a vowel sound
+    start = text[0].upper() + text[1:]
+    return _one([f"{start}.", f"There {are} {article}{text}.", f"{start} {are} seen."], rng), words
+
+
+def _plural(noun: str) -> str:
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + "es" if noun.endswith("s") else noun + "s"
+
+
+def _one(choices: Sequence[Any], rng: np.random.Generator) -> Any:
+    return choices[int(rng.integers(len(choices)))]
+
+
+def tell(
+    observed: Sequence[str], view: str, places: Mapping[str, Place], rng: np.random.Generator
+) -> tuple[str, set[str]]:
+    """A short report of what was observed, and what it says, in `ATTRIBUTES`.
+
+    `places` names side, zone and size of the findings for which the film shows them; most sentences then say so.
+    """
+    said = phrases()
+    sentences, words = [], set()
+    for name in observed:
+        if name in places and rng.random() < 0.75:
+            text, more = located(name, places[name], rng)
+        elif LABELS.find(name) is not None:
+            text, more = _one(LABELS.phrases(name), rng), {name}
+        else:  # a word of some source's own says nothing that others understand
+            continue
+        sentences.append(text)
+        words |= more
+    if not observed:
+        words.add("Normal")
+        kinds = [k for k in ("film", "lungs", "heart", "pleura") if rng.random() < 0.5] or ["film"]
+        sentences += [_one(said["normal"][k], rng) for k in kinds]
+    elif set(observed) & set(FINDINGS) and "Cardiomegaly" not in observed and rng.random() < 0.2:
+        sentences.append(_one(said["normal"]["heart"], rng))
+    sentences = [sentences[i] for i in rng.permutation(len(sentences))]
+    if view in said["views"] and rng.random() < 0.5:
+        sentences.insert(0, _one(said["views"][view], rng))
+        words.add(view)
+    return " ".join(sentences), words & set(ATTRIBUTES)

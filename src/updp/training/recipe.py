@@ -1,7 +1,7 @@
-"""`updp train pack`: autoencoder → vlm → generator → identity → classifier, each resumable, then the pack.
+"""`updp train pack`: code → decoder → vlm → generator → decoder again → identity → classifier, each resumable.
 
 The classifier starts from the vlm's image tower and the findings head it learned with, and needs little more; identity
-starts from ImageNet.
+starts from ImageNet. `export_run` makes a pack of what a run has reached, finished or not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,30 @@ import numpy as np
 
 from updp.core.global_state import seeded
 from updp.core.record import Study
-from updp.models.autoencoder import Autoencoder
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
 from updp.models.generator import UNet
 from updp.models.identity import Identity
+from updp.models.lapped import LappedAutoencoder
+from updp.models.lpips import Lpips, installed_weights
 from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
+from updp.models.samplers import Sampling
 from updp.models.vlm import VisionLanguage
-from updp.training.autoencoder import AutoencoderStage
+from updp.training.autoencoder import CodeStage, DecoderStage, WithAdversary
 from updp.training.card import card
 from updp.training.classifier import ClassifierStage
 from updp.training.config import PackConfig
-from updp.training.corpus import Corpus, prepare_corpus
-from updp.training.generator import GeneratorStage
+from updp.training.corpus import Corpus, load_corpus, prepare_corpus
+from updp.training.generator import GeneratorStage, GeneratorTextStage, draw_texts, unet_config
 from updp.training.identity import IdentityStage
-from updp.training.loop import StageConfig, TrainingError, run_stage
+from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
 from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 
-STAGES = ("autoencoder", "vlm", "generator", "identity", "classifier")
+#: Keys of `PackConfig` that are stages, in the order they run; a checkpoint bears the name with hyphens.
+STAGES = (
+    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "decoder_own", "identity", "classifier"),
+)
 Say = Callable[[str], None]
 
 
@@ -70,10 +76,32 @@ class Recipe:
             train_tokenizer(texts, self.config.vocabulary, self.config.names).save(str(path))
         return Tokenizer.from_file(str(path))
 
-    def autoencoder(self, stop_after: float | None = None) -> Autoencoder:
-        config = self.config.autoencoder
-        stage = AutoencoderStage(self.corpus, config, **self.config.autoencoder_model)
-        module: Autoencoder = self._run(stage, config, stop_after)
+    def lpips(self) -> Lpips | None:
+        if not self.config.perceptual:
+            return None
+        return Lpips(Path(self.config.lpips) if self.config.lpips else installed_weights())
+
+    def code(self, stop_after: float | None = None) -> LappedAutoencoder:
+        model = {"further": self.config.further(), **self.config.autoencoder_model}
+        stage = CodeStage(self.corpus, self.config.code, model)
+        return stage.finished(self._run(stage, self.config.code, stop_after))
+
+    def decoder(
+        self, start: LappedAutoencoder | WithAdversary, own: Any = None, stop_after: float | None = None
+    ) -> WithAdversary:
+        """The decoder of a code, or with latents of the generator its last phase."""
+        config = self.config.decoder if own is None else self.config.decoder_own
+        stage = DecoderStage(
+            self.corpus,
+            config,
+            start,
+            lpips=self.lpips(),
+            own=own,
+            crop=self.config.crop * max(1, self.config.size // 256),
+            width=self.config.adversary,
+            directory=self.directory,
+        )
+        module: WithAdversary = self._run(stage, config, stop_after)
         return module
 
     def vlm(self, stop_after: float | None = None) -> VisionLanguage:
@@ -97,11 +125,20 @@ class Recipe:
         self.say("vlm heads: " + "  ".join(f"{name} {value:.4g}" for name, value in fitted.items()))
         return tuned
 
-    def generator(self, autoencoder: Autoencoder, vlm: VisionLanguage, stop_after: float | None = None) -> UNet:
-        config = self.config.generator
-        stage = GeneratorStage(self.corpus, config, autoencoder, vlm, self.config.generator_model, self.directory)
+    def generator(
+        self, autoencoder: LappedAutoencoder, vlm: VisionLanguage, stop_after: float | None = None
+    ) -> tuple[UNet, Any]:
+        """The U-Net, and latents it draws for the decoder's last phase (None if there is none)."""
+        model = unet_config(autoencoder, vlm.tokenizer, self.config.generator_model)
+        weights = self.config.source_weights
+        texts = draw_texts(self.corpus, vlm.tokenizer, model["length"], self.directory, seed=self.config.seed)
+        first = GeneratorTextStage(self.corpus, self.config.generator_text, texts, model, weights)
+        start: UNet = self._run(first, self.config.generator_text, stop_after)
+        config, sampling = self.config.generator, Sampling(**self.config.sampling)
+        stage = GeneratorStage(self.corpus, config, autoencoder, vlm, texts, start, weights, self.directory, sampling)
         module: UNet = self._run(stage, config, stop_after)
-        return module
+        wanted = self.config.own_latents if self.config.decoder_own.steps else 0
+        return module, stage.own_latents(module, wanted, self.config.seed) if wanted else None
 
     def identity(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Identity:
         config = self.config.identity
@@ -120,7 +157,7 @@ class Recipe:
         self,
         start: EfficientNetLite0 | None,
         stop_after: float | None = None,
-        autoencoder: Autoencoder | None = None,
+        autoencoder: LappedAutoencoder | None = None,
     ) -> Classifier:
         config = self.config.classifier
         stage = ClassifierStage(
@@ -142,9 +179,13 @@ class Recipe:
         # Wrong labels are found before hours are spent, not after.
         ClassifierStage(self.corpus, self.config.classifier, self.config.encoder_size, None)
         IdentityStage(self.corpus, self.config.identity, self.config.encoder_size, None)
-        autoencoder = self.autoencoder()
+        self.lpips()
+        opposed = self.decoder(self.code())
         vlm = self.vlm()
-        generator = self.generator(autoencoder, vlm)
+        generator, own = self.generator(opposed.autoencoder, vlm)
+        if own is not None:
+            opposed = self.decoder(opposed, own)
+        autoencoder = opposed.autoencoder
         start = vlm.image.backbone
         return {
             "autoencoder": autoencoder,
@@ -168,6 +209,8 @@ def export_pack(
     try:
         part.mkdir(parents=True)
         roles = {role: role_entry(role, module, part) for role, module in modules.items()}
+        if config.sampling:
+            roles["generator"]["sampling"] = config.sampling
         info = {
             "name": config.name,
             "size": config.size,
@@ -219,9 +262,42 @@ def train_pack(
     """
     out, config = Path(out), config or PackConfig()
     run = Path(run) if run is not None else out.with_name(out.name + ".run")
-    corpus = (
-        sources if isinstance(sources, Corpus) else prepare_corpus(read_films(sources), run / "corpus", config.size)
-    )
+    if isinstance(sources, Corpus):
+        corpus = sources
+    else:
+        corpus = prepare_corpus(read_films(sources), run / "corpus", config.size, rule=config.split)
     with seeded(config.seed):
         modules = Recipe(corpus, run / "stages", config, accelerator, say).all()
     return export_pack(modules, out, config, corpus.record_of_splits())
+
+
+def export_run(
+    run: Path | str,
+    out: Path | str,
+    config: PackConfig | None = None,
+    *,
+    corpus: Corpus | None = None,
+    extra: dict[str, Any] | None = None,
+    say: Say = print,
+) -> Pack:
+    """Write a pack of the checkpoints in `run` as they stand, without training any further.
+
+    `extra` goes into `pack.toml` and the card: summary, data, limits and the like.
+    """
+    run, config = Path(run), config or PackConfig()
+    steps, missing = {}, []
+    for key in STAGES:
+        state = read_checkpoint(run / "stages" / f"{key.replace('_', '-')}.checkpoint")
+        if state is not None:
+            steps[key] = int(state["step"])
+        elif key == "decoder_own":  # a phase that may be left out
+            steps[key] = 0
+        else:
+            missing.append(key)
+    if missing:
+        raise TrainingError(f"{run} has no checkpoint of {', '.join(missing)}: train these stages first")
+    reached = config.but(**{key: replace(getattr(config, key), steps=count) for key, count in steps.items()})
+    corpus = load_corpus(run / "corpus") if corpus is None else corpus
+    with seeded(config.seed):
+        modules = Recipe(corpus, run / "stages", reached, None, say).all()
+    return export_pack(modules, Path(out), config, corpus.record_of_splits(), {**(extra or {}), "trained": steps})

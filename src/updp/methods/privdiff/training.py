@@ -84,8 +84,7 @@ class PrivDiffStage:
             self.module.unet.load_state_dict({k: v for k, v in start.unet.state_dict().items() if k in own})
             self._begin_with_words(start)
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        weight = pack.autoencoder.scale.sqrt()  # type: ignore[attr-defined]
-        self.weight = (weight / weight.mean())[:, None, None]
+        self.weight = pack.autoencoder.loss_weight  # type: ignore[attr-defined]
 
     def build(self) -> Denoiser:
         roles = self.pack.info["roles"]

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from updp.core.measurement import TooFewPatients
-from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.image_metrics import (
     attribute_distance,
     film_similarity,
@@ -30,7 +29,8 @@ from updp.evaluation.probes.utility.image_metrics import (
     total_variation,
     wasserstein,
 )
-from updp.evaluation.probes.utility.lpips import Lpips
+from updp.models.errors import MissingRequirement
+from updp.models.lpips import Lpips
 
 pytestmark = pytest.mark.numeric
 
@@ -223,7 +223,7 @@ def test_lpips_names_what_is_missing_and_knows_other_networks(monkeypatch, tmp_p
         Lpips(tmp_path / "nothing.ckpt")
     with pytest.raises(ValueError, match="not LPIPS vgg: 5 convolutions"):
         Lpips(flax_file(tmp_path), "vgg")
-    monkeypatch.setattr("updp.evaluation.probes.utility.lpips.find_spec", lambda name: None)
+    monkeypatch.setattr("updp.models.lpips.find_spec", lambda name: None)
     with pytest.raises(MissingRequirement, match="pip install lpips"):
         Lpips(trunk_file(tmp_path))
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.lora import LoraSettings, ReportModel, UnknownModel, batch, families, load, writer
+from updp.models.errors import MissingRequirement
 
 peft = pytest.importorskip("peft")
 TINY = LoraSettings(

@@ -11,7 +11,6 @@ import types
 import numpy as np
 import pytest
 
-from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility import text_metrics as text
 from updp.evaluation.probes.utility.text_metrics import (
     R2Gen,
@@ -29,6 +28,7 @@ from updp.evaluation.probes.utility.text_metrics import (
     tokens_13a,
     tokens_rouge,
 )
+from updp.models.errors import MissingRequirement
 
 REFERENCES = [
     "the heart is normal in size . the lungs are clear . no pleural effusion or pneumothorax .",

@@ -12,9 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-
-class MissingRequirement(RuntimeError):
-    """A package or file that a measure needs is not there; the message names it."""
+from updp.models.errors import MissingRequirement
 
 
 def require(package: str, measure: str, install: str | None = None) -> Any:

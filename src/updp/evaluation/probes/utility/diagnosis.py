@@ -21,10 +21,10 @@ from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, find
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe, with_detail
-from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import Effort, patients_in
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
 from updp.evaluation.statistics import auc, ratio
+from updp.models.errors import MissingRequirement
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.cache import Cache
-from updp.evaluation.probes.utility import MissingRequirement
+from updp.models.errors import MissingRequirement
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

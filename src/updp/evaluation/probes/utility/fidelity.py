@@ -19,7 +19,6 @@ from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe
-from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.image_metrics import (
     SCORE,
@@ -29,6 +28,7 @@ from updp.evaluation.probes.utility.image_metrics import (
     precision_recall_density_coverage,
 )
 from updp.evaluation.statistics import mean
+from updp.models.errors import MissingRequirement
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -163,7 +163,7 @@ def film_similarity(
         measures.append(("MS-SSIM", ms_ssim))
     measures.append(("PSNR", psnr))
     if lpips is not None:
-        from updp.evaluation.probes.utility.lpips import Lpips
+        from updp.models.lpips import Lpips
 
         network = Lpips(lpips, net)  # type: ignore[arg-type]
         measures.append((f"LPIPS-{net}", lambda x, y: _batched(network, x, y, 16)))

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from updp.core.global_state import seeded
-from updp.evaluation.probes.utility import MissingRequirement, require
+from updp.evaluation.probes.utility import require
+from updp.models.errors import MissingRequirement
 
 QUESTION = "Write the findings section of the radiology report for this chest X-ray."
 IGNORED = -100  # labels that transformers leaves out of the loss

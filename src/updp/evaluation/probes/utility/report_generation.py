@@ -27,7 +27,6 @@ from updp.core.cache import Cache, key_of
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe, with_detail
-from updp.evaluation.probes.utility import MissingRequirement
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.findings import findings_counts, findings_f1
 from updp.evaluation.probes.utility.text_metrics import (
@@ -39,6 +38,7 @@ from updp.evaluation.probes.utility.text_metrics import (
     tokens_13a,
 )
 from updp.evaluation.statistics import averaged, mean, ratio
+from updp.models.errors import MissingRequirement
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit

@@ -28,8 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from updp.core.cache import Cache, key_of
 from updp.core.measurement import Floats, Measurement
 from updp.evaluation.intervals import measure
-from updp.evaluation.probes.utility import MissingRequirement, require
+from updp.evaluation.probes.utility import require
 from updp.evaluation.statistics import averaged, mean
+from updp.models.errors import MissingRequirement
 
 Patients = Sequence[Hashable] | NDArray[Any]
 Style = Literal["iu_xray", "mimic_cxr"]

