@@ -27,6 +27,7 @@ from updp.core.policy import Policy
 from updp.core.questions import Exemption, Outcome
 from updp.core.storage import write_bytes
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
+from updp.release.construction import proofs
 from updp.release.gate import Verdict, judge
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ def judged(
         disjoint=True,
         evidence=measured,
         exempt=exemptions(case, measured),
+        proofs=proofs(case.facts.get("tallies", {})),
     )
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}

@@ -54,3 +54,13 @@ class Method(Protocol):
     ) -> list[Deidentified]:
         """New films for a batch of studies, in order; ``rng`` holds one stream a study, so that a film does not
         depend on which others share its batch."""
+
+
+def reads_pixels(method: Method, strength: float | None) -> bool:
+    """Whether the image that leaves may depend on the pixels that came, at this strength.
+
+    A method promises that it does not by a method of its own, ``reads_pixels(strength)``; without the promise it does.
+    The pipeline tests the promise on a sample of every shard (`updp.pipeline.non_interference`).
+    """
+    promise = getattr(method, "reads_pixels", None)
+    return True if promise is None else bool(promise(strength))

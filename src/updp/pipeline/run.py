@@ -34,10 +34,11 @@ from updp.core.storage import OutputError, explain, write_bytes
 from updp.domains import DEFAULT
 from updp.imaging.encode import encode_png
 from updp.methods import method_info
-from updp.pipeline import stations
+from updp.pipeline import non_interference, stations
 from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
 from updp.release.assemble import Outcome, assemble, finished
+from updp.release.construction import CHECKED, DIFFERED
 from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
 from updp.sources.base import Refusal
 
@@ -295,10 +296,14 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
             passed.append((item, result))
             sample = result.pixels[::4, ::4].tobytes()  # one pixel in sixteen tells two films apart as well as all
             contents.append(job.key.digest("content", sample).hex()[:16])
-    made = make([study for _, study in passed]) if passed else []
+    studies = [study for _, study in passed]
+    made = make(studies) if passed else []
 
     name = shard_name(shard.index)
     films, links, tallies = [], [], Counter[str]()
+    if studies and not make.reads_pixels:
+        checked, differed = non_interference.check(studies, made, make, job.key)
+        tallies.update({CHECKED: checked, DIFFERED: differed})
     for (item, study), result, content in zip(passed, made, contents, strict=True):
         if isinstance(result, Stopped):
             kept_back.append((item, result))

@@ -21,6 +21,7 @@ from updp.core.record import Report, Study
 from updp.core.registry import Registry
 from updp.imaging.square import place_in_square, square
 from updp.methods import make_method
+from updp.methods.base import reads_pixels
 from updp.release.residual import residual_spans
 from updp.reports.lexicon import LayerMissing
 
@@ -238,6 +239,7 @@ class MakeFilm:
     def __init__(self, policy: Policy, key: Key, seed: int, domain: str) -> None:
         self.method = make_method(policy.method.name, policy.method.options, domain)
         self.strength = policy.method.strength
+        self.reads_pixels = reads_pixels(self.method, self.strength)
         self.key = key
         self.seed = seed
 

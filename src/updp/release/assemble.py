@@ -22,7 +22,7 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Reason
 from updp.core.storage import OutputError, sync_folder, write_bytes
-from updp.release import card, manifest
+from updp.release import card, construction, manifest
 from updp.release.gate import Status, Verdict, judge
 from updp.release.shard import STAMP, ShardRecord
 from updp.release.signature import checksum_line, file_sum, sign
@@ -79,7 +79,13 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
                 quarantine.write(json.dumps(entry).encode() + b"\n")
         with _replacing(out / ".work" / "sums") as sums:
             released = manifest.write(build / "manifest.parquet", _rows(build, sorter, sums))
-    verdict = judge(policy.gate, released=released, quarantined=reasons.total(), disjoint=overview.disjoint)
+    verdict = judge(
+        policy.gate,
+        released=released,
+        quarantined=reasons.total(),
+        disjoint=overview.disjoint,
+        proofs=construction.proofs(tallies),
+    )
     facts = _facts(policy, released, reasons, tallies, verdict)
     with (out / ".work" / "sums").open("rb") as lines:
         seal(build, facts, policy, key, lines, card.evidence_page(facts, policy))

@@ -247,3 +247,36 @@ def test_a_release_made_with_updp_is_verified_and_names_no_one(tmp_path, key, pa
     rows = list(manifest.read(tmp_path / "out" / "release" / "manifest.parquet"))
     decided = [json.loads(row["decided"]) for row in rows]
     assert {(one["mode"], one["rerolls"]) for one in decided} == {("resolved", 0)}
+
+
+@pytest.mark.parametrize(
+    ("strength", "settings", "reads"),
+    [
+        (1.0, {}, False),
+        (0.5, {}, True),
+        (0.0, {}, True),
+        (0.3, {"search": "report"}, False),
+        (1.0, {"image_to_image": True}, True),
+        (1.0, {"mode": "literal"}, True),
+        (1.0, {"mode": "ldp"}, True),
+        (1.0, {"search": "mma"}, True),
+        (1.0, {"init": "random"}, True),
+    ],
+)
+def test_it_says_of_every_setting_whether_it_reads_pixels(pack, strength, settings, reads):
+    assert method(pack, **settings).reads_pixels(strength) is reads
+
+
+@pytest.mark.parametrize("settings", [{}, {"search": "report"}])
+@pytest.mark.parametrize("check", [True, False])
+def test_without_reading_pixels_the_film_is_the_same_whatever_came(pack, settings, check):
+    batch = studies(3)
+    blank = [study.but(pixels=np.zeros((256, 256), np.float32)) for study in batch]
+    negative = [study.but(pixels=1 - study.pixels) for study in batch]
+    made = [method(pack, check=check, **settings).deidentify(b, 1.0, streams(3)) for b in (batch, blank, negative)]
+    for one, two, three in zip(*made, strict=True):
+        assert one.refused is two.refused is three.refused
+        assert one.refused is None or check  # at odds with its findings, never because of the film that came
+        if one.pixels is not None:
+            assert np.array_equal(one.pixels, two.pixels)
+            assert np.array_equal(one.pixels, three.pixels)

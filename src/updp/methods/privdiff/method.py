@@ -33,6 +33,7 @@ from updp.methods.learned import Trained
 from updp.methods.options import contradiction
 from updp.methods.privdiff import INFO
 from updp.methods.privdiff.sas import Groups, Suppression, plain_attention
+from updp.methods.strength import resolve_strength
 from updp.models.generator import Attention, Condition, UNet
 from updp.models.samplers import alpha, ddim, sigma, time_grid
 
@@ -167,6 +168,10 @@ class PrivDiffNet(Trained):
 
     def build(self, config: dict[str, Any]) -> Denoiser:
         return Denoiser(**config)
+
+    def reads_pixels(self, strength: float | None) -> bool:
+        """False at strength 1: the latent starts as pure noise and the network is given the findings alone."""
+        return resolve_strength(self.info, strength) < 1
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
         coder = self.pack.autoencoder

@@ -87,6 +87,12 @@ class UPDP(OnPack):
 
     # -- the method --------------------------------------------------------------------------------------------------
 
+    def reads_pixels(self, strength: float | None) -> bool:
+        """False where the prompt comes from the record alone: then nothing of the film is looked at, not even to
+        refuse it, and the new film is the same whatever the film was."""
+        amount = resolve_strength(self.info, strength)
+        return self.options.image_to_image or self.options.start_free(amount, self._room) != 0
+
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
     ) -> list[Deidentified]:
@@ -102,7 +108,7 @@ class UPDP(OnPack):
         import torch
 
         films = torch.from_numpy(np.stack([_square(study, self.size) for study in studies]))[:, None]
-        refused = self._unfit(studies, films)
+        refused = self._unfit(studies, films if self.reads_pixels(strength) else None)
         taken = [i for i, reason in enumerate(refused) if reason is None]
         out = [Deidentified(None, refused=reason) for reason in refused]
         if not taken:
@@ -114,20 +120,19 @@ class UPDP(OnPack):
             out[i] = result
         return out
 
-    def _unfit(self, studies: list[Study], films: Tensor) -> list[Reason | None]:
-        """Films the generator has no counterpart for: laterals, and negatives of a film."""
+    def _unfit(self, studies: list[Study], films: Tensor | None) -> list[Reason | None]:
+        """Films the generator has no counterpart for: laterals, and negatives of a film (where films are read)."""
         import numpy as np
 
-        with np.errstate(all="ignore"):
-            mean = self._mean_film
-            out: list[Reason | None] = []
-            for study, film in zip(studies, films, strict=True):
-                if study.view == "LATERAL":
-                    out.append(Reason.FILM_NOT_FRONTAL)
-                elif mean is not None and float(np.corrcoef(_coarse(film), mean)[0, 1]) < _INVERTED:
-                    out.append(Reason.FILM_INVERTED)
-                else:
-                    out.append(None)
+        out: list[Reason | None] = [
+            Reason.FILM_NOT_FRONTAL if study.view == "LATERAL" else None for study in studies
+        ]
+        mean = None if films is None else self._mean_film
+        if films is not None and mean is not None:
+            with np.errstate(all="ignore"):
+                for i, film in enumerate(films):
+                    if out[i] is None and float(np.corrcoef(_coarse(film), mean)[0, 1]) < _INVERTED:
+                        out[i] = Reason.FILM_INVERTED
         return out
 
     @cached_property
@@ -228,13 +233,13 @@ class UPDP(OnPack):
         reasons = dict.fromkeys(set(range(len(studies))) - set(waiting), Reason.NOTHING_TO_SHOW)
         checker = self._checker if self.options.check else None
         with torch.no_grad():
-            own = checker.identities(films) if checker else None
+            own = checker.identities(films) if checker and self.reads_pixels(strength) else None
             for roll in range(self.options.rerolls + 1 if waiting else 0):
                 seeds = [int(rngs[i].integers(2**62)) for i in waiting]
                 made = self._generate([written.texts[i] for i in waiting], seeds, films[waiting], strength)
                 failed = (
-                    checker.faults([studies[i] for i in waiting], own[waiting], made)
-                    if checker and own is not None
+                    checker.faults([studies[i] for i in waiting], None if own is None else own[waiting], made)
+                    if checker
                     else [None] * len(waiting)
                 )
                 again = []
@@ -297,10 +302,11 @@ class FilmCheck:
     def identities(self, films: Tensor) -> Tensor:
         return self.pack.identity.embed(films)
 
-    def faults(self, studies: list[Study], own: Tensor, made: Tensor) -> list[Reason | None]:
-        """The first thing wrong with each film, if any."""
+    def faults(self, studies: list[Study], own: Tensor | None, made: Tensor) -> list[Reason | None]:
+        """The first thing wrong with each film, if any. ``own`` are the identities of the patients' own films, where
+        the method reads them."""
         new = self.identities(made)
-        like_own = (new * own).sum(1)
+        like_own = None if own is None else (new * own).sum(1)
         like_any = (new @ self.training.T).max(1).values if self.training is not None else None
         shown = self.pack.classifier.probabilities(made)
         labels = self.pack.classifier.labels
@@ -308,7 +314,7 @@ class FilmCheck:
         for i, study in enumerate(studies):
             asserted = [name for name in study.labels or () if name in self.present and name in labels]
             missing = [n for n in asserted if float(shown[i, labels.index(n)]) < self.present[n]]
-            if float(like_own[i]) > self.too_like:
+            if like_own is not None and float(like_own[i]) > self.too_like:
                 out.append(Reason.FILM_TOO_SIMILAR)
             elif like_any is not None and float(like_any[i]) > self.copy:
                 out.append(Reason.FILM_COPY)

@@ -1,0 +1,26 @@
+"""What follows from how the images were made: the proofs a release carries in the counts of its shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from updp.core.questions import Kind
+from updp.release.gate import Proof
+
+#: Names of the counts in a shard's tallies: records made again from foreign pixels, and those that came out different.
+CHECKED, DIFFERED = "non-interference/checked", "non-interference/differed"
+#: What non-interference answers: the questions about an image beyond its record.
+ANSWERED = ("linkage", "identification", "attributes")
+
+
+def proofs(tallies: Mapping[str, int]) -> list[Proof]:
+    """What the counts of a release prove; nothing where no record was checked."""
+    checked, differed = tallies.get(CHECKED, 0), tallies.get(DIFFERED, 0)
+    if not checked:
+        return []
+    if differed:
+        words = f"{differed} of {checked} images made again from foreign pixels came out different"
+    else:
+        words = f"images do not depend on the patient's pixels: {checked} of {checked} made again from foreign pixels "
+        words += "are equal"
+    return [Proof(question, Kind.CONSTRUCTION, not differed, words) for question in ANSWERED]
