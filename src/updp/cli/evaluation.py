@@ -99,3 +99,30 @@ def tune(
     )
     typer.echo(found.advice)
     typer.echo(f"frontier: {found.folder / 'frontier.json'}")
+
+
+@app.command()
+def certify(
+    data: Annotated[list[Path], typer.Option(help="A source whose patients trained neither method nor pack.")],
+    method: Annotated[str, typer.Option(help="De-identification method.")] = "updp",
+    policy: Annotated[Path | None, typer.Option(help="Policy whose [method] is certified, not --method.")] = None,
+    strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Strength; default: the method's.")] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films per source.")] = 2000,
+    out: Annotated[Path, typer.Option(help="Where the signed certificate goes.")] = Path("certificate.json"),
+    work: Annotated[Path | None, typer.Option(help="Keeps films and attackers, so that a run can be resumed.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer films and attackers.")] = False,
+    key: KeyOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Measure a method on a large cohort and sign what was found, for releases too small to be measured."""
+    from updp.core.keys import Key, default_path
+    from updp.core.policy import MethodPolicy, Policy
+    from updp.evaluation.certify import certify as run
+
+    console = console_of()
+    chosen = Policy.load(policy).method if policy else MethodPolicy(name=method, strength=strength)
+    opened, _ = Key.load_or_create(key or default_path())
+    made = run(data, chosen, out, key=opened, films=films, quick=quick, seed=seed, work=work, say=console.print)
+    for m in made.measurements:
+        console.print(str(m))
+    console.print(f"certificate: [bold]{out}[/]", soft_wrap=True)

@@ -120,6 +120,11 @@ class GatePolicy(Section):
         description="Kinds of evidence that answer a question: figures of this release (measured), a proof by how its "
         "films were made (construction), a certificate of the method and its options (certified).",
     )
+    certificates: tuple[str, ...] = Field(
+        (), description="Certificate files of the method beside those that ship; one that does not match blocks."
+    )
+    certifiers: tuple[str, ...] = Field((), description="Public keys whose certificates are trusted.")
+    certificate_days: int | None = Field(None, ge=1, description="Oldest certificate that counts, in days.")
     max_linkage: Fraction = Field(
         0.60, description="Largest upper confidence bound of the strongest attacker's max(AUC, 1-AUC)."
     )
@@ -188,6 +193,7 @@ class Policy(Section):
         return self.model_copy(
             update={
                 "report": self.report.model_copy(update={"block": ()}),
+                "gate": self.gate.model_copy(update={"certificates": ()}),  # paths of the hospital
                 "method": self.method.model_copy(update={"options": options}),
             }
         )

@@ -8,6 +8,7 @@ hospital (``out``) may show real films beside released ones and touches nothing.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import logging
@@ -27,7 +28,7 @@ from updp.core.policy import Policy
 from updp.core.questions import Exemption, Outcome
 from updp.core.storage import write_bytes
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
-from updp.release.construction import proofs
+from updp.release import certificate, construction
 from updp.release.gate import Verdict, judge
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ def judged(
     from updp.evaluation.probes import PROBES
 
     counts = case.facts["counts"]
+    certified = certificate.find(case.policy, dt.date.today())
     verdict = judge(
         case.policy.gate,
         released=counts["released"],
@@ -211,7 +213,7 @@ def judged(
         disjoint=True,
         evidence=measured,
         exempt=exemptions(case, measured),
-        proofs=proofs(case.facts.get("tallies", {})),
+        proofs=[*construction.proofs(case.facts.get("tallies", {})), *certified.proofs],
     )
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
@@ -220,6 +222,7 @@ def judged(
         "updp": version.__version__,
         "measurements": [m.to_json() for m in measured],
         "gate": verdict.to_json(),
+        "certificates": list(certified.signed),
         "frontier": [dict(point) for point in frontier],
         "evaluation": {
             "quick": quick,

@@ -6,6 +6,7 @@ are streamed; what grows with the number of films is seventeen bytes each.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -20,9 +21,10 @@ from typing import Any, BinaryIO
 
 from updp.core.keys import Key
 from updp.core.policy import Policy
+from updp.core.questions import Exemption
 from updp.core.reasons import Reason
 from updp.core.storage import OutputError, sync_folder, write_bytes
-from updp.release import card, construction, manifest
+from updp.release import card, certificate, construction, manifest
 from updp.release.gate import Status, Verdict, judge
 from updp.release.shard import STAMP, ShardRecord
 from updp.release.signature import checksum_line, file_sum, sign
@@ -58,6 +60,7 @@ def finished(out: Path) -> Outcome | None:
 def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     """Build the release from the shards that landed and put it in its place."""
     build = out / ".work" / "build"
+    certified = certificate.find(policy, dt.date.today())
     policy = policy.public()
     _begin_anew(build)
     overview = _overview(out)
@@ -84,9 +87,10 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
         released=released,
         quarantined=reasons.total(),
         disjoint=overview.disjoint,
-        proofs=construction.proofs(tallies),
+        exempt={} if tallies["reports"] else {"text": Exemption.NO_REPORTS},
+        proofs=[*construction.proofs(tallies), *certified.proofs],
     )
-    facts = _facts(policy, released, reasons, tallies, verdict)
+    facts = _facts(policy, released, reasons, tallies, verdict) | {"certificates": list(certified.signed)}
     with (out / ".work" / "sums").open("rb") as lines:
         seal(build, facts, policy, key, lines, card.evidence_page(facts, policy))
     folder = out / folder_name(verdict.status)

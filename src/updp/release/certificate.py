@@ -1,0 +1,249 @@
+"""Certificates: what was measured of a method on a large cohort, signed, for releases too small to be measured.
+
+A certificate holds for one method with its strength and options, the model packs it ran on and the version of updp. It
+says which questions were answered by which figures, and of whom: how many patients, views, findings and ages. The gate
+holds its figures to the policy's bounds like those of a release. Anything that does not match is a fault, and a
+certificate that a policy names and that has a fault blocks the release.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from updp.core.measurement import Measurement
+from updp.core.questions import Kind
+from updp.core.storage import write_bytes
+from updp.release.gate import Proof
+from updp.release.signature import public_key
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from updp.core.keys import Key
+    from updp.core.policy import MethodPolicy, Policy
+
+FORMAT = "updp-certificate-1"
+#: Options that belong to a hospital and not to the method: further blocked words only take away.
+_OWN = ("pack", "weights", "block")
+
+
+class Fault(StrEnum):
+    """Why a certificate does not count."""
+
+    UNREADABLE = "it cannot be read as a certificate"
+    ALTERED = "it was altered after signing"
+    UNKNOWN_SIGNER = "it is signed by a key the policy does not trust"
+    EXPIRED = "it is older than the policy allows"
+    METHOD = "it is of another method"
+    STRENGTH = "it is of another strength"
+    OPTIONS = "it is of other options"
+    PACK = "it is of other model weights"
+    VERSION = "it is of another version of updp"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a certificate is about."""
+
+    method: str
+    strength: float | None
+    options: Mapping[str, Any]
+    packs: Mapping[str, str]  # SHA-256 of the descriptions of the packs used
+    version: str
+
+    @classmethod
+    def of(cls, method: MethodPolicy) -> Subject:
+        """The method of a policy as it runs here."""
+        from inspect import signature
+
+        from updp.core import version
+        from updp.methods import METHODS, make_method, method_info
+        from updp.methods.strength import resolve_strength
+        from updp.models import load_pack
+
+        info = method_info(method.name)
+        made = make_method(method.name, method.options)
+        named = {use: getattr(made, use, None) for use in ("pack_name", "weights")}
+        packs = {
+            use: hashlib.sha256((load_pack(name, verify=False).path / "pack.toml").read_bytes()).hexdigest()
+            for use, name in named.items()
+            if name
+        }
+        known = {name: p.default for name, p in signature(METHODS[method.name]).parameters.items()}
+        options = json.loads(json.dumps({**known, **method.options}))
+        strength = None if info.default_strength is None else resolve_strength(info, method.strength)
+        kept = {name: value for name, value in options.items() if name not in _OWN}
+        return cls(method.name, strength, kept, packs, version.__version__)
+
+    def fault(self, other: Subject) -> Fault | None:
+        """The first way in which another subject differs from this one."""
+        for one, two, fault in (
+            (self.method, other.method, Fault.METHOD),
+            (self.strength, other.strength, Fault.STRENGTH),
+            (dict(self.options), dict(other.options), Fault.OPTIONS),
+            (dict(self.packs), dict(other.packs), Fault.PACK),
+            (self.version, other.version, Fault.VERSION),
+        ):
+            if one != two:
+                return fault
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What was measured of a subject, on whom, and when."""
+
+    subject: Subject
+    made: dt.date
+    cohort: Mapping[str, Any]
+    measurements: tuple[Measurement, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        subject = {name: getattr(self.subject, name) for name in Subject.__dataclass_fields__}
+        return {
+            "format": FORMAT,
+            "subject": subject,
+            "made": self.made.isoformat(),
+            "cohort": dict(self.cohort),
+            "measurements": [m.to_json() for m in self.measurements],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Certificate:
+        if data["format"] != FORMAT:
+            raise ValueError("another format")
+        found = tuple(Measurement.from_json(m) for m in data["measurements"])
+        return cls(Subject(**data["subject"]), dt.date.fromisoformat(data["made"]), data["cohort"], found)
+
+
+def write(path: Path, certificate: Certificate, key: Key) -> None:
+    """Sign a certificate and write it."""
+    stated = certificate.to_json()
+    made = base64.b64encode(key.signer().sign(_statement(stated))).decode()
+    whole = {"certificate": stated, "signed_by": public_key(key), "signature": made}
+    write_bytes(path, (json.dumps(whole, indent=1, sort_keys=True) + "\n").encode())
+
+
+def read(raw: bytes, trusted: Iterable[str]) -> Certificate | Fault:
+    """A certificate whose signature holds and is by a trusted key, else what is wrong with it."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        whole = json.loads(raw)
+        stated, signer = whole["certificate"], str(whole["signed_by"])
+        found = Certificate.from_json(stated)
+        verifier = Ed25519PublicKey.from_public_bytes(base64.b64decode(signer, validate=True))
+        signature = base64.b64decode(whole["signature"], validate=True)
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        return Fault.UNREADABLE
+    try:
+        verifier.verify(signature, _statement(stated))
+    except InvalidSignature:
+        return Fault.ALTERED
+    return found if signer in {one.strip() for one in trusted} else Fault.UNKNOWN_SIGNER
+
+
+def _statement(stated: Mapping[str, Any]) -> bytes:
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
+    return f"{FORMAT} {hashlib.sha256(text.encode()).hexdigest()}".encode()
+
+
+def shipped() -> Traversable:
+    """The folder of certificates inside the package, with the keys that signed them."""
+    return resources.files("updp.release").joinpath("certificates")
+
+
+def shipped_signers() -> list[str]:
+    """The public keys whose certificates ship with the package."""
+    keys = shipped().joinpath("signers.txt")
+    return keys.read_text("ascii").split() if keys.is_file() else []
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Certificates that count for a policy, as signed, and what they answer; those it names in vain answer with a
+    failure."""
+
+    signed: tuple[Mapping[str, Any], ...] = ()
+    proofs: tuple[Proof, ...] = ()
+
+
+def find(policy: Policy, today: dt.date) -> Found:
+    """The certificates for releases under this policy.
+
+    Certificates of the package count where they match, and are passed over where they do not. One that the policy
+    names must match: otherwise the release is blocked, with the reason.
+    """
+    if Kind.CERTIFIED not in policy.gate.accept:
+        return Found()
+    subject = Subject.of(policy.method)
+    trusted = [*policy.gate.certifiers, *shipped_signers()]
+    signed: list[Mapping[str, Any]] = []
+    proofs: list[Proof] = []
+    for raw, named in _held(policy):
+        found = check(raw, subject, trusted, policy, today)
+        if isinstance(found, Certificate):
+            signed.append(json.loads(raw))
+            proofs += _answers(found)
+        elif named:
+            words = f"the certificate named by the policy does not count: {found}"
+            proofs.append(Proof("utility", Kind.CERTIFIED, False, words))
+    return Found(tuple(signed), tuple(proofs))
+
+
+def _held(policy: Policy) -> Iterator[tuple[bytes, bool]]:
+    """Every certificate at hand, and whether the policy names it."""
+    folder = shipped()
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name) if folder.is_dir() else []:
+        if entry.name.endswith(".json"):
+            yield entry.read_bytes(), False
+    for name in policy.gate.certificates:
+        try:
+            yield Path(name).read_bytes(), True
+        except OSError:
+            yield b"", True
+
+
+def check(
+    raw: bytes, subject: Subject, trusted: Iterable[str], policy: Policy, today: dt.date
+) -> Certificate | Fault:
+    """A certificate that counts for this subject today, else the first fault."""
+    found = read(raw, trusted)
+    if isinstance(found, Fault):
+        return found
+    if fault := subject.fault(found.subject):
+        return fault
+    days = policy.gate.certificate_days
+    return Fault.EXPIRED if days is not None and (today - found.made).days > days else found
+
+
+def _answers(certificate: Certificate) -> Iterator[Proof]:
+    patients, films = certificate.cohort.get("patients", 0), certificate.cohort.get("films", 0)
+    words = f"certified on {films} films of {patients} patients, {certificate.made.isoformat()}"
+    asked = dict.fromkeys(m.question for m in certificate.measurements if m.question and m.measured)
+    for question in asked:
+        own = tuple(m for m in certificate.measurements if m.question == question)
+        yield Proof(question, Kind.CERTIFIED, True, words, own)
+
+
+def differences(cohort: Mapping[str, Any], release: Mapping[str, Any], least: float = 0.1) -> list[str]:
+    """Where a release is unlike the cohort of a certificate: shares of views and findings that differ by ``least``."""
+    out = []
+    for kind in ("views", "findings", "ages"):
+        one, two = cohort.get(kind, {}), release.get(kind, {})
+        for name in sorted({*one, *two}):
+            here, there = float(two.get(name, 0.0)), float(one.get(name, 0.0))
+            if abs(here - there) >= least:
+                out.append(f"{kind} {name}: {here:.0%} of this release, {there:.0%} of the cohort")
+    return out
