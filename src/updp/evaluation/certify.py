@@ -82,7 +82,7 @@ def _plain(m: Measurement) -> Measurement:
 def describe(sample: Sample) -> dict[str, Any]:
     """A cohort in shares: views, findings, decades of age."""
     count = len(sample)
-    views = Counter(study.view or "not known" for study in sample.studies)
+    views: Counter[str] = Counter(study.view or "not known" for study in sample.studies)
     findings = Counter(label for study in sample.studies for label in study.labels or ())
     known = sample.ages[~np.isnan(sample.ages)]
     ages = Counter(f"{min(int(age) // 10 * 10, DECADES[-1])}s" for age in known)
