@@ -25,9 +25,6 @@ class FromRecord:
     def reads_pixels(self, strength):
         return False
 
-    def fit(self, train, services, rng):
-        pass
-
     def deidentify(self, batch, strength, rng):
         out = []
         for study, stream in zip(batch, rng, strict=True):
@@ -119,7 +116,8 @@ def test_a_policy_that_accepts_no_construction_is_not_answered_by_it(hospital, t
     METHODS.add("from-record", FromRecord)
     try:
         policy = Policy.parse("[burned_in]\nmode='off'\n[image]\nsize=64\n[gate]\naccept=['measured']\n")
-        outcome = deidentify(hospital.write(), tmp_path / "out", key=key, policy=policy, method="from-record", workers=1)
+        source = hospital.write()
+        outcome = deidentify(source, tmp_path / "out", key=key, policy=policy, method="from-record", workers=1)
     finally:
         METHODS.remove("from-record")
     facts = json.loads((outcome.folder / "evidence" / "evaluation.json").read_text())

@@ -79,7 +79,7 @@ def test_a_certificate_beyond_the_bound_of_the_policy_does_not_answer(signed):
         ({"method": "pixelate"}, Fault.METHOD),
         ({"strength": 0.25}, Fault.STRENGTH),
         ({"options": {"sigma": 3}}, Fault.OPTIONS),
-        ({"packs": {"pack_name": "0" * 64}}, Fault.PACK),
+        ({"packs": {"pack": "0" * 64}}, Fault.PACK),
         ({"version": "0.0.0"}, Fault.VERSION),
     ],
 )

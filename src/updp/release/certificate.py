@@ -64,23 +64,20 @@ class Subject:
     @classmethod
     def of(cls, method: MethodPolicy) -> Subject:
         """The method of a policy as it runs here."""
-        from inspect import signature
-
         from updp.core import version
-        from updp.methods import METHODS, make_method, method_info
+        from updp.methods import make_method, method_info
         from updp.methods.strength import resolve_strength
         from updp.models import load_pack
 
         info = method_info(method.name)
         made = make_method(method.name, method.options)
-        named = {use: getattr(made, use, None) for use in ("pack_name", "weights")}
+        given = getattr(made, "options", None)
+        options = {} if given is None else given.model_dump(mode="json")
         packs = {
-            use: hashlib.sha256((load_pack(name, verify=False).path / "pack.toml").read_bytes()).hexdigest()
-            for use, name in named.items()
-            if name
+            use: hashlib.sha256((load_pack(options[use], verify=False).path / "pack.toml").read_bytes()).hexdigest()
+            for use in ("pack", "weights")
+            if options.get(use)
         }
-        known = {name: p.default for name, p in signature(METHODS[method.name]).parameters.items()}
-        options = json.loads(json.dumps({**known, **method.options}))
         strength = None if info.default_strength is None else resolve_strength(info, method.strength)
         kept = {name: value for name, value in options.items() if name not in _OWN}
         return cls(method.name, strength, kept, packs, version.__version__)

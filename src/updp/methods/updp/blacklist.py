@@ -113,7 +113,10 @@ class Words:
     def __init__(self, block: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
         private = [*lexicon.blacklist().values(), *lexicon.prompt_blacklist().values()]
         self.blocked = _words(private, phrases=False) | _words([block], phrases=True)
-        self.favoured = _words([*lexicon.whitelist().values(), allow], phrases=True) - self.blocked
+        terms = dict(lexicon.whitelist())
+        eponyms = terms.pop("eponyms", frozenset())  # the name in "Smith fracture" is a name by itself
+        favoured = _words([*terms.values(), allow], phrases=True) | _words([eponyms], phrases=False)
+        self.favoured = favoured - self.blocked
 
     def allowed(self, word: str) -> bool:
         """Whether a whole word may stand in a prompt: known, and neither private nor a name or place."""
