@@ -25,13 +25,13 @@ POLICY = "[burned_in]\nmode = 'off'\n[method]\nname = 'keep'\n[release]\nshard_s
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "release/README.md": "c8a534ec40c12fcd",
-    "release/evidence": "4efd7abd12af4958",
+    "release/README.md": "86ed0bd67882b5de",
+    "release/evidence": "8105a1f97c721bcb",
     "release/images": "f77a4bd69ed375d3",
     "release/manifest.parquet": "f8428583aa5203b0",
-    "release/policy.toml": "dca35fc5fabaab39",
-    "release/reports": "8ddd562bbb24ae2c",
-    "run.json": "037f9995c4139816",
+    "release/policy.toml": "5e6d4bdc84fba672",
+    "release/reports": "a6a79e8ac363b4c1",
+    "run.json": "c6770a0303190617",
 }
 
 #: Sums and signatures over the files compared here, and sealed files, whose bytes are random.

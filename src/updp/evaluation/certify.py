@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from updp.core.policy import MethodPolicy
-from updp.evaluation.cohort.sample import Sample, Setting, exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import budget_of, learned_in, run_probes
 from updp.release.certificate import Certificate, Subject, write
 
