@@ -146,8 +146,8 @@ def reason_codes_page() -> str:
     out = [
         _MADE,
         "# Reason codes\n",
-        "Why a study was kept back. `quarantine.jsonl` beside the release has one line a study: a keyed reference, the",
-        "station, the code. See [how-to/quarantine.md](../how-to/quarantine.md) for finding the study behind a line.\n",
+        "Why a study was kept back. `quarantine.jsonl` beside the release has one line per study: a keyed reference,",
+        "the station, the code. To find the study behind a line: [how-to/quarantine.md](../how-to/quarantine.md).\n",
         "| code | what to do |",
         "|---|---|",
         *(f"| `{reason.value}` | {_cell(REPAIR[reason])} |" for reason in Reason),

@@ -70,7 +70,7 @@ def one_identity(folder: Path) -> str:
     side = max(pair.before.pixels.shape)
     rows = (
         ("In the hospital", "before", [(n, b) for n, b, _ in header], demo.data_uri(pair.before.pixels, side), left),
-        ("On the way out", "after", [(n, a) for n, _, a in header], demo.data_uri(pair.screened, side), right),
+        ("After cleaning", "after", [(n, a) for n, _, a in header], demo.data_uri(pair.screened, side), right),
     )
     cells = Markup("<b></b><b>header</b><b>film</b><b>report</b>")
     for name, kind, facts, film, text in rows:

@@ -376,7 +376,7 @@ def _tables(args: argparse.Namespace, work: Path) -> None:
     base = rates.get("dicom-anonymizer 2024b")
     print(f"\n{args.files} files of 64 x 64 pixels: read, clean, save.", end=" ")
     print(f"CPU time of one process, median of {args.rounds} rounds.\n")
-    print("| tool | files a CPU second | against dicom-anonymizer 2024b |")
+    print("| tool | files per CPU second | against dicom-anonymizer 2024b |")
     print("|---|---|---|")
     for tool, rate in rates.items():
         print(f"| {tool} | {rate:.0f} | {f'{rate / base:.2f} x' if base else 'n/a'} |")

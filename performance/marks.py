@@ -308,7 +308,7 @@ def pictures(folder: Path, count: int, rng: np.random.Generator) -> list[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--films", type=Path, required=True, help="folder of chest films to draw on")
-    parser.add_argument("--each", type=int, default=25, help="films a class")
+    parser.add_argument("--each", type=int, default=25, help="films per class")
     parser.add_argument("--clean", type=Path, nargs="*", default=[], help="folders of films to screen as they are")
     parser.add_argument("--films-each", type=int, default=50, help="films of each such folder")
     parser.add_argument("--save", type=Path, help="folder for pictures of what was painted on films as they are")
@@ -357,7 +357,7 @@ def main() -> int:
         share = statistics.median(area) if area else 0.0
         print(f"{folder.parent.name}: {args.films_each} films, painted on {painted}", end=" ")
         print(f"(median {100 * share:.1f} % of the film), kept back {back},", end=" ")
-        print(f"{statistics.mean(times):.2f} s a film on one core", flush=True)
+        print(f"{statistics.mean(times):.2f} s per film on one core", flush=True)
     return 0
 
 

@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--strength", type=float)
     arguments = parser.parse_args()
-    print("| method | strength | processor s a film | films a processor second | clock s a film |")
+    print("| method | strength | processor s per film | films per processor second | clock s per film |")
     print("|---|---|---|---|---|")
     for name in arguments.methods:
         method = make_method(name)

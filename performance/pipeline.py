@@ -1,4 +1,4 @@
-"""What the spine costs: memory, overhead, resume, start-up. Prints the README's figures as a Markdown table.
+"""What the pipeline costs: memory, overhead, resume, start-up. Prints the README's figures as a Markdown table.
 
 python performance/pipeline.py --chestxray14 FOLDER [--kills 20] [--only memory overhead resume startup]
 """

@@ -102,7 +102,7 @@ def main() -> None:
     with counter:
         batched(2, default.options.sampler_steps)
     floor = counter.get_total_flops() / 2 / throughput
-    print("| what | seconds a film | films a minute | against the literal loop |\n|---|---|---|---|")
+    print("| what | seconds per film | films per minute | against the literal loop |\n|---|---|---|---|")
     rows = (
         ("literal loop: one study, DDIM 50, two passes", theirs),
         (f"default: batches of 32, {default.options.sampler_steps} steps", ours),
@@ -110,8 +110,8 @@ def main() -> None:
     )
     for name, value in rows:
         print(f"| {name} | {value:.2f} | {60 / value:.1f} | {theirs / value:.1f} × |")
-    print(f"\nfloor {floor:.2f} s a film at {throughput / 1e9:.0f} GFLOP/s; the default takes {ours / floor:.2f} ×")
-    print("\n| studies | seconds a film | peak memory, MiB |\n|---|---|---|")
+    print(f"\nfloor {floor:.2f} s per film at {throughput / 1e9:.0f} GFLOP/s; the default takes {ours / floor:.2f} ×")
+    print("\n| studies | seconds per film | peak memory, MiB |\n|---|---|---|")
     for many in (count, 2 * count, 4 * count):
         value = seconds(lambda many=many: batched(many, default.options.sampler_steps), many)  # type: ignore[misc]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -25,8 +25,8 @@ POLICY = "[burned_in]\nmode = 'off'\n[method]\nname = 'keep'\n[release]\nshard_s
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "release/README.md": "86ed0bd67882b5de",
-    "release/evidence": "8105a1f97c721bcb",
+    "release/README.md": "e2f4744b1ef0489b",
+    "release/evidence": "831cff256379a3ba",
     "release/images": "f77a4bd69ed375d3",
     "release/manifest.parquet": "f8428583aa5203b0",
     "release/policy.toml": "5e6d4bdc84fba672",

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 DONE, WRONG_USE, BLOCKED, QUARANTINED = 0, 2, 3, 4
 app = typer.Typer(
     name="updp",
-    help="Share radiology data between hospitals without sharing the patients.",
+    help="Make releases of chest X-rays and reports that another hospital can train on.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks show local variables, and those hold patients
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-vault_app = typer.Typer(help="Which study is which; inside the hospital only.", no_args_is_help=True)
+vault_app = typer.Typer(help="Links between release ids and source ids; stays in the hospital.", no_args_is_help=True)
 key_app = typer.Typer(help="The hospital's secret key.", no_args_is_help=True)
 train_app = typer.Typer(help="Train models from a source.", no_args_is_help=True)
 bench_app = typer.Typer(help="Measure models and methods on real data.", no_args_is_help=True)
@@ -29,13 +29,15 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(key_app, name="key")
 
 KeyOption = Annotated[
-    Path | None, typer.Option("--key", help="Key file; made at first use. Default: the user's updp/key.")
+    Path | None, typer.Option("--key", help="Key file; created if it does not exist. Default: ~/.config/updp/key.")
 ]
 
 
 @app.callback()
 def _settings(
-    debug: Annotated[bool, typer.Option("--debug", help="Say where errors happen (never patient data).")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where in the code an error happened (never patient data).")
+    ] = False,
 ) -> None:
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(name)s: %(message)s")
     if debug:  # other libraries' debug lines may quote the data

@@ -1,4 +1,4 @@
-"""`updp demo`: everything at once on a virtual hospital."""
+"""`updp demo`: the demonstration on a virtual hospital."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from updp.cli.console import Progress, console_of, print_checks, print_outcome
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where to put hospital, release and report.")] = Path("demo-out"),
-    seed: Annotated[int, typer.Option(help="Another seed, another hospital.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the invented hospital.")] = 0,
 ) -> None:
-    """The whole story on a virtual hospital: de-identify, verify, report."""
+    """Show everything on an invented hospital: de-identify, attack, verify, report."""
     from updp.core.questions import Outcome
     from updp.virtual.demo import run
 

@@ -19,9 +19,11 @@ def evaluate(
     source: Annotated[Path, typer.Option(help="The source it was made from.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Write a copy for the hospital here, real films shown, and leave the release as it is."),
+        typer.Option(help="Write a report with real films here, for the hospital only, and do not change the release."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look in minutes; says what it leaves out.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer films, smaller attackers; the report lists what is left out.")
+    ] = False,
     pack: Annotated[
         str | None, typer.Option(help="Model pack of attackers and judges, a name or a folder; default: the release's.")
     ] = None,
@@ -37,7 +39,7 @@ def evaluate(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
-    """Attack a release, put it to use, judge it: evaluation.json and report.html."""
+    """Run attacks on a release, measure its usefulness, and decide: evaluation.json and report.html."""
     from updp.evaluation.evaluate import evaluate as run
     from updp.evaluation.report import read_frontier
 

@@ -18,7 +18,9 @@ def deidentify(
     source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
     out: Annotated[Path, typer.Argument(help="Where to put the release; run again to resume.")],
     method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
-    strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The method's privacy knob.")] = None,
+    strength: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="0 is closest to the original, 1 is most private.")
+    ] = None,
     option: OptionOption = None,
     policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
     pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,

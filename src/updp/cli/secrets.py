@@ -14,7 +14,7 @@ from updp.cli.console import open_key
 
 
 @key_app.command("new")
-def key_new(path: Annotated[Path, typer.Argument(help="Where to put it.")]) -> None:
+def key_new(path: Annotated[Path, typer.Argument(help="File to create.")]) -> None:
     """Make a new secret key (0600); never overwrites one."""
     from updp.core.keys import Key
 
@@ -36,7 +36,7 @@ def vault_export(
     to: Annotated[Path, typer.Option("--to", help="CSV file to write (0600).")],
     key: KeyOption = None,
 ) -> None:
-    """Write release id ↔ source study as CSV: for recall of a patient, audit, the hospital's own attacks."""
+    """Write the links between release ids and source studies as CSV, for recall or audit."""
     from updp.core.keys import Key, default_path
     from updp.release.vault import export
 

@@ -17,7 +17,7 @@ def train_pack(
     data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
     out: Annotated[Path, typer.Option(help="Where to write the pack.")],
     config: Annotated[Path | None, typer.Option(help="Sizes and schedules (TOML).")] = None,
-    run: Annotated[Path | None, typer.Option(help="Where checkpoints live; default: OUT.run")] = None,
+    run: Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: OUT.run.")] = None,
 ) -> None:
     """Train a model pack; run again to resume from its checkpoints."""
     from updp.training import PackConfig
@@ -66,7 +66,7 @@ def train_method(
     data: Annotated[list[Path], typer.Option(help="A source of films; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The pack of method weights to write to, or to add to.")],
     pack: Annotated[str, typer.Option(help="The model pack to learn with: a name or a folder.")] = "cxr256",
-    run: Annotated[Path | None, typer.Option(help="Where checkpoints live; default: OUT.run")] = None,
+    run: Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: OUT.run.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of the recipe's.")] = None,
 ) -> None:
     """Train a method that learns; run again to resume from its checkpoint."""

@@ -1,1 +1,1 @@
-"""What every other part speaks of: records, policy, keys, reason codes, storage, measurements."""
+"""What every other part uses: records, policy, keys, reason codes, storage, measurements."""

@@ -92,7 +92,9 @@ class ImagePolicy(Section):
 
 class MethodPolicy(Section):
     name: str = Field("updp", description="De-identification method; `updp methods` lists them.")
-    strength: Fraction | None = Field(None, description="The method's privacy knob; its own default if absent.")
+    strength: Fraction | None = Field(
+        None, description="0 is closest to the original, 1 is most private; the method's own default if absent."
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Further settings of the method.")
 
 
@@ -110,7 +112,7 @@ class ReleasePolicy(Section):
 
 class GatePolicy(Section):
     """Bounds on what `updp evaluate` measured. They hold for the far end of each 95 % interval, not for its middle, so
-    that a release with too few patients to be sure is blocked and told how many would do."""
+    that a release with too few patients for certainty is blocked, with the number of patients that would suffice."""
 
     require_evidence: bool = Field(
         False, description="Block a release whose privacy and utility were not measured (else it is marked so)."

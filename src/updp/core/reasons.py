@@ -1,7 +1,7 @@
 """Why a study was kept back: reason codes, and the exception that carries one through a station.
 
-A refusal holds a code and the station, never a value of the study: whoever reads a log or a quarantine list learns
-what went wrong and how to repair it, and nothing about the patient.
+A refusal holds a code and the station, never a value of the study. So a log or a quarantine list says what went wrong
+and how to repair it, and nothing about the patient.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Reason(StrEnum):
 #: What a data engineer can do about each; printed beside the counts.
 REPAIR: dict[Reason, str] = {
     Reason.ID_MISSING: "give the row a film, study and patient id",
-    Reason.ID_DUPLICATE: "make film ids unique; every holder of a repeated id was kept back",
+    Reason.ID_DUPLICATE: "make film ids unique; every film with a repeated id was kept back",
     Reason.PATIENT_CONFLICT: "one study is filed under two patients; decide whose it is",
     Reason.FILM_SHARED: "the same film is filed under two patients; decide whose it is",
-    Reason.PATH_UNSAFE: "keep films inside the export folder: no '..', absolute paths or links leading out",
+    Reason.PATH_UNSAFE: "keep films inside the export folder: no '..', no absolute paths, no links to other folders",
     Reason.ROW_UNREADABLE: "repair the row; its fields could not be read",
     Reason.IMAGE_MISSING: "the manifest names a film that is not there; export it again",
-    Reason.REPORT_ORPHAN: "the report has no film; nothing to release",
+    Reason.REPORT_ORPHAN: "the report has no film, so there is nothing to release",
     Reason.IMAGE_EMPTY: "the film is a zero-byte file; export it again",
     Reason.IMAGE_UNREADABLE: "the film is truncated or of an unknown format; export it again",
     Reason.IMAGE_TOO_LARGE: "the film has more pixels than policy [image] max_pixels",
@@ -77,11 +77,11 @@ REPAIR: dict[Reason, str] = {
     Reason.DICOM_NO_PIXELS: "the DICOM object carries no pixel data",
     Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",
     Reason.NOT_OF_DOMAIN: "the domain does not take this kind of image; leave it out of the export",
-    Reason.NOT_A_FILM: "the DICOM object is no CR, DX or secondary capture image; leave it out of the export",
+    Reason.NOT_A_FILM: "the DICOM object is not a CR, DX or secondary capture image; leave it out of the export",
     Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
-    Reason.BURNED_IN_RESIDUAL: "text was still legible after painting; review by hand",
+    Reason.BURNED_IN_RESIDUAL: "text was still legible after it was painted over; review by hand",
     Reason.BURNED_IN_DOUBT: "a text-like mark nobody could read; review by hand, or paint it: policy [burned_in] doubt",
-    Reason.REPORT_MISSING: "policy [report] required = true and the study has none",
+    Reason.REPORT_MISSING: "policy [report] required = true, and the study has no report",
     Reason.REPORT_ENCODING: "the report is not UTF-8; convert it",
     Reason.REPORT_TOO_LONG: "the report exceeds policy [report] max_characters",
     Reason.REPORT_LANGUAGE: "the report is not in English, which the detector cannot read; translate or withhold it",
@@ -91,12 +91,12 @@ REPAIR: dict[Reason, str] = {
     Reason.METHOD_REFUSED: "the method's own check kept the film back",
     Reason.FILM_NOT_FRONTAL: "the method makes frontal films only",
     Reason.FILM_INVERTED: "the film is a negative (black is dense); export it with the right polarity",
-    Reason.NOTHING_TO_SHOW: "neither report nor labels say what a new film shows; bring them, or lower the strength",
-    Reason.FILM_TOO_SIMILAR: "every film made was too like the patient's own; raise the strength",
-    Reason.FILM_COPY: "every film made was too like a training film of the generator",
-    Reason.FINDINGS_DISAGREE: "no film made shows the findings of its report",
+    Reason.NOTHING_TO_SHOW: "neither report nor labels say what a new film should show; add one, or lower the strength",
+    Reason.FILM_TOO_SIMILAR: "every generated film was too similar to the patient's own film; raise the strength",
+    Reason.FILM_COPY: "every generated film was too similar to a training film of the generator",
+    Reason.FINDINGS_DISAGREE: "no generated film shows the findings of its report",
     Reason.STATION_FAILED: "an unexpected error in a station; run with --debug and report it",
-    Reason.WORKER_DIED: "the film took its worker process down (damaged file or out of memory)",
+    Reason.WORKER_DIED: "the worker process ended while it handled this film (damaged file or out of memory)",
 }
 
 

@@ -159,7 +159,7 @@ def deidentify(
 
 
 def take_survey(source: Source, key: Key) -> Survey:
-    """Read the source once: eight bytes a film and study stay in memory, whatever the size of a study."""
+    """Read the source once: eight bytes per film and study stay in memory, whatever the size of a study."""
     import numpy as np
 
     seen, pairs = array("Q"), array("Q")
@@ -378,7 +378,7 @@ def _check_places(source: Path, out: Path) -> None:
 
 @contextmanager
 def _owned(out: Path) -> Iterator[None]:
-    """Hold the output for one run; a second one is told so at once."""
+    """Lock the output folder for one run; a second run fails at once."""
     try:
         (out / ".work").mkdir(parents=True, exist_ok=True)
         os.chmod(out / ".work", 0o700)

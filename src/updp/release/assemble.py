@@ -255,7 +255,7 @@ class _Overview:
 
 
 def _overview(out: Path) -> _Overview:
-    """Look across all shards, at seventeen bytes a film."""
+    """Look across all shards, at seventeen bytes per film."""
     import numpy as np
 
     content, patient, split = array("Q"), array("Q"), array("B")

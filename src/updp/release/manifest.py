@@ -1,4 +1,4 @@
-"""The manifest: one row a film, as Parquet. Beside film and report, its columns are all a receiver learns."""
+"""The manifest: one row per film, as Parquet. Beside film and report, its columns are all a receiver learns."""
 
 from __future__ import annotations
 

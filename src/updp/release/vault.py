@@ -1,7 +1,7 @@
 """The pseudonym vault: which study a release id or a quarantine entry was. It stays in the hospital.
 
-One AES-256-GCM file a shard, beside the release and never inside it, readable by its owner only. Whoever holds the key
-can recall a patient, answer an audit, or find the study behind a reason code.
+One AES-256-GCM file per shard, beside the release and never inside it, readable by its owner only. With the key, the
+hospital can recall a patient, answer an audit, or find the study behind a reason code.
 """
 
 from __future__ import annotations

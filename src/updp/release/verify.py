@@ -1,6 +1,6 @@
 """The receiver's check of a release: signature, checksums, schema, splits, residual PHI, gate.
 
-It trusts nothing it was not told to: every file is read again, and reports are scanned by a detector that shares no
+It trusts only the given key: every file is read again, and reports are scanned by a detector that shares no
 code with the one that cleaned them.
 """
 

@@ -1,4 +1,4 @@
-"""Sources: one file a layout, recognised by what is in the folder.
+"""Sources: one file per layout, recognised by what is in the folder.
 
 The flow starts here: ``open_source("export/")`` looks at the folder, says which layout it is, and streams its films.
 """

@@ -78,7 +78,7 @@ class Layout(ABC):
 
     @classmethod
     def domain_of(cls, root: Path) -> str | None:
-        """The domain of the images at ``root``, where that can be told."""
+        """The domain of the images at ``root``, if the layout determines it."""
         return cls.holds
 
     @abstractmethod

@@ -101,5 +101,5 @@ def _members(path: Path) -> Members:
 def _split(stem: str, official: dict[str, Members]) -> Split | None:
     if "test" in official and stem in official["test"]:
         return "test"
-    # The official lists know no validation set; whoever needs one takes it from the patients of "train".
+    # The official lists have no validation set; take one from the patients of "train" if it is needed.
     return "train" if "train_val" in official and stem in official["train_val"] else None

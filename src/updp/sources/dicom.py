@@ -167,7 +167,7 @@ class Dicom(Layout):
                 if kind not in REPORTS:
                     continue
                 header = read_tags(real)
-            except Exception:  # told when the file is read as a film
+            except Exception:  # reported when the file is read as a film
                 continue
             rank = (
                 header.get("VerificationFlag") == "VERIFIED",

@@ -51,6 +51,6 @@ def split_of(value: object) -> Split | None:
 
 
 def number_of(text: str) -> int:
-    """A 63-bit number for a key. Joins hold eight bytes a row instead of the text; the chance of any clash among a
+    """A 63-bit number for a key. Joins hold eight bytes per row instead of the text; the chance of any clash among a
     million keys is 5e-8."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big") >> 1

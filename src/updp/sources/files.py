@@ -210,7 +210,7 @@ def _lines(raw: BinaryIO) -> Iterator[str]:
 
 
 class Rows:
-    """Rows of a CSV file by key: sixteen bytes a row are kept, the row itself is read again when asked for."""
+    """Rows of a CSV file by key: sixteen bytes per row are kept, the row itself is read again when asked for."""
 
     def __init__(self, path: Path, key: str) -> None:
         self.file = open_table(path)
@@ -268,7 +268,7 @@ class Members:
 
 
 class Table:
-    """A join in sixteen bytes a row: key to a number. Of a repeated key the first row counts."""
+    """A join in sixteen bytes per row: key to a number. Of a repeated key the first row counts."""
 
     def __init__(self, rows: Iterable[tuple[str, int]]) -> None:
         import numpy as np

@@ -36,7 +36,7 @@ class IUXray(Layout):
         super().__init__(root, **options)
         self.table = root / "annotation.json"
         self.folder = "images" if (root / "images").is_dir() else ""
-        next(entries(self.table), None)  # a file that is no annotation file at all is told at once
+        next(entries(self.table), None)  # a file that is not an annotation file is refused at once
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

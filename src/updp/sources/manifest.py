@@ -76,7 +76,7 @@ class Manifest(Layout):
 
     def _study(self, record: Mapping[str, object]) -> Study:
         image = _text(_first(record, "image"))
-        # A table without film ids names films by their files, one without study ids has one film a study.
+        # A table without film ids names films by their files, one without study ids has one film per study.
         film_id = _text(_first(record, "film_id")) if _has(record, "film_id") else image
         study_id = _text(_first(record, "study_id")) if _has(record, "study_id") else film_id
         patient_id = _text(_first(record, "patient_id"))

@@ -1,7 +1,7 @@
 """MIMIC-CXR-JPG and MIMIC-CXR (Johnson et al., 2019): ``mimic-cxr-2*-*.csv[.gz]`` and ``files/p1x/p<subject>/``.
 
-The metadata table is the spine; splits and CheXpert labels are joined through indexes of sixteen bytes a row. Reports
-lie beside the studies as ``files/p1x/p<subject>/s<study>.txt`` and are read with the film.
+The metadata table lists the films; splits and CheXpert labels are joined through indexes of sixteen bytes per row.
+Reports are beside the studies as ``files/p1x/p<subject>/s<study>.txt`` and are read with the film.
 """
 
 from __future__ import annotations

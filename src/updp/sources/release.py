@@ -1,6 +1,6 @@
 """An ``updp`` release as a source: to be evaluated, mixed with local data, or checked.
 
-``manifest.parquet`` has a row a film; its report is a line of ``reports/<shard>.jsonl`` and is read with the film.
+``manifest.parquet`` has one row per film; its report is a line of ``reports/<shard>.jsonl`` and is read with the film.
 Ids are the release's pseudonyms.
 """
 

@@ -42,8 +42,8 @@ def add_faults(out: Path, house: House, people: list[Person], ledger: Ledger, se
     (path,) = visit(1, 90, Reason.DICOM_NO_PIXELS)
     rewrite(path, lambda ds: ds.__delitem__("PixelData"))
     (path,) = visit(1, 91, Reason.REPORT_ENCODING)
-    told = f"FINDINGS: Seen by Dr. {house.doctors[0][1]}, 38 \xb0C.\n"
-    path.with_name("report.txt").write_bytes(told.encode("latin-1"))
+    text = f"FINDINGS: Seen by Dr. {house.doctors[0][1]}, 38 \xb0C.\n"
+    path.with_name("report.txt").write_bytes(text.encode("latin-1"))
     (path,) = visit(1, 92, Reason.IMAGE_NOT_GREY)
     rewrite(path, _coloured)
 
