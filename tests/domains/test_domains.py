@@ -14,6 +14,7 @@ from tests.domains import toy
 from updp.core.policy import BadPolicy, Policy
 from updp.core.registry import UnknownName
 from updp.domains import DOMAINS
+from updp.evaluation.probes import PROBES
 from updp.methods import UnknownMethod
 from updp.release import manifest
 
@@ -24,8 +25,10 @@ COLOUR = PLAIN + "[source]\ndomain = 'swatch'\n"
 def swatches(tmp_path):
     """An export of colour images with two labels, and the domain that knows them."""
     DOMAINS.add("swatch", toy.SWATCH)
+    PROBES.add("mean colour", toy.MeanColour)
     yield toy.export(tmp_path / "export")
     DOMAINS.remove("swatch")
+    PROBES.remove("mean colour")
 
 
 def colour_policy(**method: object) -> Policy:
@@ -48,6 +51,26 @@ def test_pixel_methods_serve_colour_images_of_any_domain(swatches, tmp_path, key
         if method in ("keep", "blur"):
             assert (film[..., 0].mean() > film[..., 2].mean()) == (row["labels"] == ["warm"])
     assert updp.verify(outcome.folder).intact
+
+
+@pytest.mark.parametrize(("method", "outcome"), [("keep", "failed"), ("dp-pix", "held")])
+def test_the_domains_own_attacker_and_question_decide_about_its_release(swatches, tmp_path, key, method, outcome):
+    policy = colour_policy(name=method, options={"epsilon": 0.001} if method == "dp-pix" else {})
+    # Means of noise link at 0.5 ± 0.08 with so many patients, those of the images themselves at nearly 1.
+    policy = policy.model_copy(update={"gate": policy.gate.model_copy(update={"max_linkage": 0.9})})
+    made = updp.deidentify(swatches, tmp_path / "out", key=key, policy=policy, workers=1)
+    found = updp.evaluate(made.folder, swatches, key=key)
+    assert [m.metric for m in found.measurements] == ["strongest linkage"]
+    asked = [check for check in found.verdict.checks if check.question]
+    assert [(check.question, check.outcome.value) for check in asked] == [("linkage", outcome)]
+    assert found.folder.name == ("blocked" if outcome == "failed" else "release")
+    assert found.facts["evaluation"]["pack"] is None
+    assert "data:image/jpeg" in found.report.read_text()
+    checked = updp.verify(found.folder)
+    assert checked.status == ("blocked" if outcome == "failed" else "passed")
+    assert [check.name for check in checked.checks if check.outcome.value == "failed"] == (
+        ["gate"] if outcome == "failed" else []
+    )
 
 
 def test_a_release_says_of_which_domain_it_is(swatches, tmp_path, key):
@@ -111,3 +134,15 @@ def test_labels_are_said_in_the_domains_words(swatches):
     study = next(iter(source))
     assert source.domain.words(study, np.random.default_rng(0)) in ("It is red.", "It is blue.")
     assert json.dumps(source.domain.name) == '"swatch"'
+
+
+def test_no_module_outside_the_domains_names_the_pack_of_one():
+    """The front page of the package shows it in an example, and a recipe names the pack it makes."""
+    from tests.test_imports import MODULES
+
+    named = {name for name, path in MODULES.items() if toy_free(name) and "cxr256" in path.read_text("utf-8")}
+    assert named <= {"updp", "updp.training.config"}
+
+
+def toy_free(module: str) -> bool:
+    return not module.startswith("updp.domains")

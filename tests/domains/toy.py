@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from updp.core.measurement import Measurement
 from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.domains.base import Domain
 from updp.domains.labels import Label, LabelTable
+from updp.evaluation.intervals import measure
+from updp.evaluation.probes.base import Inquiry, Probe
+from updp.evaluation.statistics import auc
 
-COUNT = 24
+COUNT = 48
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +35,34 @@ SWATCH = Swatch(
         [Label("warm", ("It is red.",), synonyms=("reddish",)), Label("cold", ("It is blue.",))], none=("neither",)
     ),
     channels=3,
+    probes=("mean colour",),
+    questions=("linkage",),
 )
+
+
+class MeanColour(Probe):
+    """An attacker who compares the mean colour of a released image with that of real ones."""
+
+    name = "mean colour"
+    question = "linkage"
+
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        pairs, exhibit = inquiry.pairs("another film", np.arange(len(inquiry.exhibit))), inquiry.exhibit
+        distance = exhibit.released[pairs.left].mean((1, 2)) - exhibit.real[pairs.right].mean((1, 2))
+        closeness = -np.linalg.norm(distance, axis=1)
+        found = measure(
+            "strongest linkage",
+            auc,
+            exhibit.patients[pairs.left],
+            pairs.same,
+            closeness,
+            better="closer to chance",
+            chance=0.5,
+            seed=inquiry.seed,
+            draws=inquiry.budget.draws,
+            attacker="mean colour",
+        )
+        return [found]
 
 
 def draw(seed: int, *, wide: bool = False) -> Image.Image:

@@ -125,12 +125,17 @@ def test_the_pack_is_the_releases_own_unless_another_is_asked_for(made, key, tmp
     monkeypatch.setitem(METHODS._places, "keep", OnAPack)
     asked = []
     load = updp.models.load_pack
-    monkeypatch.setattr(updp.models, "load_pack", lambda name: asked.append(name) or load("cxr256"))
+
+    def record(name, verify=True):
+        asked.extend([name] if verify else [])  # certificates look a pack up without opening it
+        return load("cxr256", verify)
+
+    monkeypatch.setattr(updp.models, "load_pack", record)
     judge(made, key, passing(), out=tmp_path / "a")
     judge(made, key, passing(), out=tmp_path / "b", pack="another")
     assert asked == ["its default", "another"]
-    assert pack_of("keep", {"pack": "chosen"}) == "chosen"
-    assert pack_of("blur", {}) == "cxr256"
+    assert pack_of("keep", {"pack": "chosen"}, "the domain's") == "chosen"
+    assert pack_of("blur", {}, "the domain's") == "the domain's"
 
 
 def test_a_release_without_reports_has_no_question_about_them(tmp_path, key, policy, hospital):

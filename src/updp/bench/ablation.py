@@ -19,6 +19,7 @@ import numpy as np
 from updp.core.global_state import limited
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Study, split_of
+from updp.domains.chest import PACK
 from updp.evaluation.intervals import Interval, bootstrap
 from updp.imaging.square import square
 from updp.methods.updp.method import UPDP
@@ -93,7 +94,7 @@ def bench_ablation(
     sources: Sequence[Path],
     out: Path,
     *,
-    pack: str = "cxr256",
+    pack: str = PACK,
     judge: str | None = None,
     films: int = 64,
     seed: int = 0,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
+from updp.domains.chest import PACK
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
@@ -108,7 +109,7 @@ def bench_methods(
     strengths: Sequence[float] | None = None,
     films: int = 2000,
     tables: Sequence[str] = ("identity", "privdiff"),
-    pack: str = "cxr256",
+    pack: str = PACK,
     quick: bool = False,
     seed: int = 0,
     layout: str | None = None,

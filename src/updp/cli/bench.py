@@ -16,23 +16,24 @@ from updp.cli.console import OptionOption, StrengthOption, planned
 @bench_app.command("pack")
 def bench_pack(
     data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
-    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
     part: Annotated[list[str] | None, typer.Option(help="Measure these parts only.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
     pictures: Annotated[Path | None, typer.Option(help="Write sample sheets and histograms here.")] = None,
 ) -> None:
     """Measure a model pack on patients it was not trained on."""
+    from updp.domains.chest import PACK
     from updp.training import bench_pack as measure
     from updp.training.bench import QUICK
 
-    measure(pack, data, part or QUICK, cache=cache, pictures=pictures, say=typer.echo)
+    measure(pack or PACK, data, part or QUICK, cache=cache, pictures=pictures, say=typer.echo)
 
 
 @bench_app.command("ablation")
 def bench_ablation(
     data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
     out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("ablation"),
-    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
     judge: Annotated[
         str | None, typer.Option(help="A second vlm that scores the prompts: a judge file or another pack.")
     ] = None,
@@ -40,8 +41,9 @@ def bench_ablation(
 ) -> None:
     """What each part of UPDP's prompt search adds."""
     from updp.bench.ablation import bench_ablation as measure
+    from updp.domains.chest import PACK
 
-    measure(data, out, pack=pack, judge=judge, films=films, say=typer.echo)
+    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=typer.echo)
 
 
 @bench_app.command("methods")
@@ -60,13 +62,14 @@ def bench_methods(
         "identity,privdiff"
     ),
     out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
-    pack: Annotated[str, typer.Option(help="Name or folder of a pack.")] = "cxr256",
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """Every method on the same real patients, beside the published figures."""
     from updp.bench.methods import bench_methods as measure
+    from updp.domains.chest import PACK
 
     measure(
         data,
@@ -75,7 +78,7 @@ def bench_methods(
         strengths=strength,
         films=films,
         tables=tables.split(","),
-        pack=pack,
+        pack=pack or PACK,
         quick=quick,
         seed=seed,
         layout=layout,

@@ -79,11 +79,12 @@ def tune(
     strength: StrengthOption = None,
     films: Annotated[int, typer.Option(min=20, help="Films to try them on.")] = 600,
     out: Annotated[Path, typer.Option(help="Where frontier.json and the picture go.")] = Path("frontier"),
-    pack: Annotated[str, typer.Option(help="Model pack: a name or a folder.")] = "cxr256",
+    pack: Annotated[str | None, typer.Option(help="Model pack: a name or a folder.")] = None,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """The frontier of a method on a source, and the strength to use."""
+    from updp.domains.chest import PACK
     from updp.evaluation.tune import tune as run
 
     found = run(
@@ -94,7 +95,7 @@ def tune(
         max_linkage=max_linkage,
         min_utility=min_utility,
         films=films,
-        pack=pack,
+        pack=pack or PACK,
         seed=seed,
         layout=layout,
         say=typer.echo,

@@ -65,13 +65,14 @@ def train_method(
     name: Annotated[str, typer.Argument(help="privdiff, prichexy, privacy-net or dcm.")],
     data: Annotated[list[Path], typer.Option(help="A source of films; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The pack of method weights to write to, or to add to.")],
-    pack: Annotated[str, typer.Option(help="The model pack to learn with: a name or a folder.")] = "cxr256",
+    pack: Annotated[str | None, typer.Option(help="The model pack to learn with: a name or a folder.")] = None,
     run: Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: OUT.run.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of the recipe's.")] = None,
 ) -> None:
     """Train a method that learns; run again to resume from its checkpoint."""
+    from updp.domains.chest import PACK
     from updp.methods.train import train_method as train
 
     settings = {} if steps is None else {"steps": steps}
-    train(name, data, out, pack=pack, run=run, settings=settings, say=typer.echo)
+    train(name, data, out, pack=pack or PACK, run=run, settings=settings, say=typer.echo)
     typer.echo(f"weights of {name} written to {out}; use them with --pack {pack} and option weights = {str(out)!r}")

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING
 from updp.core.registry import Registry
 
 if TYPE_CHECKING:
+    from updp.core.policy import Policy
     from updp.domains.base import Domain
 
 #: The domain of a source that names none.
 DEFAULT = "chest"
 
+#: The domains; other packages add theirs in the group ``updp.domains``.
 DOMAINS: Registry[Domain] = Registry("domain", "updp.domains", {"chest": "updp.domains.chest:CHEST"})
+
+
+def domain_of(policy: Policy) -> Domain:
+    """The domain of a release with this policy."""
+    return DOMAINS[policy.source.domain or DEFAULT]

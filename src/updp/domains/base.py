@@ -6,11 +6,13 @@ are said, which stations a record passes, which attributes may leave, which mode
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from updp.core.policy import BadPolicy, Policy
-from updp.core.registry import unknown
+from updp.core.questions import QUESTIONS, Question
+from updp.core.registry import UnknownName, unknown
 from updp.domains.labels import LabelTable
 
 if TYPE_CHECKING:
@@ -53,6 +55,15 @@ class Domain:
             return ""
         said = [self.labels.phrases(name) for name in study.labels]
         return " ".join(choices[int(rng.integers(len(choices)))] for choices in said)
+
+    def asked(self) -> Mapping[str, Question]:
+        """The questions that the gate asks of a release of this domain, by id."""
+        if self.questions is None:
+            return QUESTIONS
+        for name in self.questions:
+            if name not in QUESTIONS:
+                raise UnknownName(f"domain {self.name!r}: {unknown('question', name, QUESTIONS)}")
+        return {name: question for name, question in QUESTIONS.items() if name in self.questions}
 
     def check(self, policy: Policy) -> None:
         """Refuse a policy that asks for what this domain does not have."""

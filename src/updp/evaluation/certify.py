@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from updp.core.policy import MethodPolicy
+from updp.domains.chest import PACK
 from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import budget_of, learned_in, run_probes
@@ -55,7 +56,7 @@ def certify(
     from updp.models import load_pack
 
     subject = Subject.of(method)
-    pack = load_pack(pack_of(method.name, method.options))
+    pack = load_pack(pack_of(method.name, method.options, PACK) or PACK)
     setting = Setting(method.name, tuple(sorted(method.options.items())), subject.strength)
     measured: list[Measurement] = []
     described: list[dict[str, Any]] = []

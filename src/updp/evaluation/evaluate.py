@@ -27,6 +27,7 @@ from updp.core.measurement import Measurement, TooFewPatients
 from updp.core.policy import Policy
 from updp.core.questions import Exemption, Outcome
 from updp.core.storage import write_bytes
+from updp.domains import domain_of
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
 from updp.release import certificate, construction
 from updp.release.gate import Verdict, judge
@@ -97,14 +98,16 @@ def evaluate(
     case = load_case(
         folder, Path(source), opened, vault=Path(vault) if vault else None, layout=layout, cache=store / "films"
     )
-    models = load_pack(pack or pack_of(case.policy.method.name, case.policy.method.options))
+    domain = domain_of(case.policy)
+    own = pack or pack_of(case.policy.method.name, case.policy.method.options, domain.pack)
+    models = None if own is None else load_pack(own)
     budget = budget_of(quick)
     measured = run_probes(
         case.exhibit,
         models,
         budget,
         seed,
-        probes=find_probes(quick=quick) if probes is None else probes,
+        probes=find_probes(domain.probes, quick=quick) if probes is None else probes,
         cache=learned_in(store / "learned"),
         progress=progress,
         method=method_use(case.policy),
@@ -147,7 +150,7 @@ def _outside(out: Path, release: Path) -> Path:
 
 def run_probes(
     exhibit: Exhibit,
-    pack: Pack,
+    pack: Pack | None,
     budget: Any,
     seed: int,
     *,
@@ -176,7 +179,7 @@ def run_probes(
 
 
 def _run(
-    probe: Probe, exhibit: Exhibit, pack: Pack, budget: Any, seed: int, cache: Any, method: MethodUse | None
+    probe: Probe, exhibit: Exhibit, pack: Pack | None, budget: Any, seed: int, cache: Any, method: MethodUse | None
 ) -> list[Measurement]:
     digest = hashlib.sha256(probe.name.encode()).digest()
     rng = np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
@@ -194,7 +197,7 @@ def _run(
 def judged(
     case: Case,
     measured: Sequence[Measurement],
-    pack: Pack,
+    pack: Pack | None,
     budget: Any,
     quick: bool,
     seed: int,
@@ -214,6 +217,7 @@ def judged(
         evidence=measured,
         exempt=exemptions(case, measured),
         proofs=[*construction.proofs(case.facts.get("tallies", {})), *certified.proofs],
+        questions=domain_of(case.policy).asked(),
     )
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
@@ -228,7 +232,7 @@ def judged(
             "quick": quick,
             "seed": seed,
             "budget": _plain_budget(budget),
-            "pack": {"name": pack.name, "sha256": pack_digest(pack)},
+            "pack": None if pack is None else {"name": pack.name, "sha256": pack_digest(pack)},
             "manifest_sha256": case.manifest,
             "films": {split: int(own.sum()) for split, own in rows.items()},
             "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},

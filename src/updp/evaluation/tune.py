@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
+from updp.domains.chest import PACK
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import exhibit_of, made_once, take_sample
@@ -51,7 +52,7 @@ def tune(
     max_linkage: float | None = None,
     min_utility: float | None = None,
     films: int = 600,
-    pack: str = "cxr256",
+    pack: str = PACK,
     seed: int = 0,
     layout: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,

@@ -69,12 +69,8 @@ def _serves(name: str, domain: str) -> bool:
     return not served or domain in served
 
 
-#: The pack that attackers and judges use where a method has none of its own.
-DEFAULT_PACK = "cxr256"
-
-
-def pack_of(name: str, options: Mapping[str, Any]) -> str:
+def pack_of(name: str, options: Mapping[str, Any], default: str | None) -> str | None:
     """The model pack a method with these options runs on; the default one for a method without any."""
     method: Any = METHODS[name]
     field = method.Options.model_fields.get("pack")
-    return DEFAULT_PACK if field is None else str(options.get("pack", field.default))
+    return default if field is None else str(options.get("pack", field.default))

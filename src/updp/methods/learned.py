@@ -13,6 +13,7 @@ from pydantic import Field
 from updp.core.global_state import limited, seeded
 from updp.core.reasons import Reason
 from updp.core.record import Study
+from updp.domains.chest import METHOD_WEIGHTS, PACK
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.options import Configured, MethodOptions
 from updp.methods.strength import resolve_strength
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 #: Roles of a pack that a method's weights depend on; another file in one of them makes the weights meaningless.
 BOUND = ("autoencoder", "identity")
 #: The pack of method weights that ships with the embedded model pack.
-WEIGHTS = "cxr256-methods"
+WEIGHTS = METHOD_WEIGHTS
 _BATCH = 32
 
 
@@ -36,7 +37,7 @@ class OnPack(Configured):
     info: ClassVar[MethodInfo]
 
     class Options(MethodOptions):
-        pack: str = Field("cxr256", description="Model pack: a name or a folder.")
+        pack: str = Field(PACK, description="Model pack: a name or a folder.")
 
     options: Options
 

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from updp.domains.chest import PACK
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -39,7 +41,7 @@ def train_method(
     data: Sequence[str | Path],
     out: Path | str,
     *,
-    pack: str | Path = "cxr256",
+    pack: str | Path = PACK,
     run: Path | str | None = None,
     corpus: Corpus | None = None,
     settings: Mapping[str, Any] | None = None,

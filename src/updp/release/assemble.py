@@ -24,6 +24,7 @@ from updp.core.policy import Policy
 from updp.core.questions import Exemption
 from updp.core.reasons import Reason
 from updp.core.storage import OutputError, sync_folder, write_bytes
+from updp.domains import domain_of
 from updp.release import card, certificate, construction, manifest
 from updp.release.gate import Status, Verdict, judge
 from updp.release.shard import STAMP, ShardRecord
@@ -89,6 +90,7 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
         disjoint=overview.disjoint,
         exempt={} if tallies["reports"] else {"text": Exemption.NO_REPORTS},
         proofs=[*construction.proofs(tallies), *certified.proofs],
+        questions=domain_of(policy).asked(),
     )
     facts = _facts(policy, released, reasons, tallies, verdict) | {"certificates": list(certified.signed)}
     with (out / ".work" / "sums").open("rb") as lines:

@@ -212,9 +212,7 @@ def _held(policy: Policy) -> Iterator[tuple[bytes, bool]]:
             yield b"", True
 
 
-def check(
-    raw: bytes, subject: Subject, trusted: Iterable[str], policy: Policy, today: dt.date
-) -> Certificate | Fault:
+def check(raw: bytes, subject: Subject, trusted: Iterable[str], policy: Policy, today: dt.date) -> Certificate | Fault:
     """A certificate that counts for this subject today, else the first fault."""
     found = read(raw, trusted)
     if isinstance(found, Fault):

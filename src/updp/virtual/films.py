@@ -10,6 +10,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
 from updp.core.record import Sex
+from updp.domains.chest import PACK
 from updp.domains.chest.views import View
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def films(seed: int, patients: int, *, pack: Traversable | None = None) -> Itera
 def _packed() -> Traversable | None:
     """The virtual films of the embedded model pack, if this installation has them."""
     try:
-        folder = resources.files("updp") / "packs" / "cxr256" / "virtual"
+        folder = resources.files("updp") / "packs" / PACK / "virtual"
         return folder if (folder / "films.json").is_file() else None
     except (ModuleNotFoundError, OSError):
         return None

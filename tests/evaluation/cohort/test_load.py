@@ -13,6 +13,7 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Study
+from updp.domains.chest import CHEST
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.load import NotComparable, _described, label_matrix, load_case
 from updp.imaging.grey import grey8
@@ -143,7 +144,7 @@ def test_labels_are_the_sources_else_the_reports_and_missing_ones_are_nan():
         Study("d", "d", "d", labels=None),
     ]
     texts = ["", "There is a large mass.", "", "Small left pleural effusion. No pneumothorax. Pleural thickening."]
-    matrix = label_matrix(studies, texts)
+    matrix = label_matrix(studies, texts, CHEST)
     assert matrix[0].sum() == matrix[0, FINDINGS.index("Effusion")] == 1
     assert matrix[1].sum() == 0
     assert np.isnan(matrix[2]).all()

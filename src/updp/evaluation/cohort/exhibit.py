@@ -22,32 +22,38 @@ class Exhibit:
     """Row ``i`` of every column is one film. Patients are pseudonyms; an adversary learns on the patients of the train
     split and is scored on patients of the others, so that no attacker has seen a patient it is scored on."""
 
-    real: NDArray[np.uint8]  # N x size x size
-    released: NDArray[np.uint8]  # N x size x size, the counterpart of each real film; black where there is none
+    real: NDArray[np.uint8]  # N x size x size, and x channels where there are several
+    released: NDArray[np.uint8]  # of the same shape, the counterpart of each real film; black where there is none
     patients: NDArray[np.str_]
     splits: NDArray[np.str_]  # train, val, test
     views: NDArray[np.str_]  # PA, AP or ""
-    labels: NDArray[np.float32]  # N x findings, as source or report says; NaN where a film is not labelled
+    labels: NDArray[np.float32]  # N x classes, as source or report says; NaN where a film is not labelled
     ages: NDArray[np.float32]  # NaN where not known
     sexes: NDArray[np.str_]  # F, M or ""
     real_texts: list[str]  # "" where there is no report
     released_texts: list[str]
     kept_back: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))  # by the method; none by default
+    classes: tuple[str, ...] = FINDINGS  # names of the columns of ``labels``
 
     def __post_init__(self) -> None:
         count = len(self.real)
         if not len(self.kept_back):
             object.__setattr__(self, "kept_back", np.zeros(count, bool))
-        for f in fields(self):
-            if len(getattr(self, f.name)) != count:
-                raise ValueError(f"{f.name} has {len(getattr(self, f.name))} rows for {count} real films")
-        if self.real.shape != self.released.shape or self.real.ndim != 3:
+        for name in self._columns():
+            if len(getattr(self, name)) != count:
+                raise ValueError(f"{name} has {len(getattr(self, name))} rows for {count} real films")
+        if self.real.shape != self.released.shape or self.real.ndim not in (3, 4):
             raise ValueError(f"real films {self.real.shape} and released ones {self.released.shape} do not match")
-        if self.labels.shape[1:] != (len(FINDINGS),):
-            raise ValueError(f"labels are N x {len(FINDINGS)}, not {self.labels.shape}")
+        if self.labels.shape[1:] != (len(self.classes),):
+            raise ValueError(f"labels are N x {len(self.classes)}, not {self.labels.shape}")
         placed = set(zip(self.patients.tolist(), self.splits.tolist(), strict=True))
         if len(placed) != len({patient for patient, _ in placed}):
             raise ValueError("a patient is in two splits")
+
+    @classmethod
+    def _columns(cls) -> list[str]:
+        """The fields that have one entry per film."""
+        return [f.name for f in fields(cls) if f.name != "classes"]
 
     def __len__(self) -> int:
         return len(self.real)
@@ -66,10 +72,10 @@ class Exhibit:
         index = np.asarray(rows)
         index = np.flatnonzero(index) if index.dtype == bool else index
         columns: dict[str, Any] = {}
-        for f in fields(self):
-            column = getattr(self, f.name)
-            columns[f.name] = [column[i] for i in index] if isinstance(column, list) else column[index]
-        return Exhibit(**columns)
+        for name in self._columns():
+            column = getattr(self, name)
+            columns[name] = [column[i] for i in index] if isinstance(column, list) else column[index]
+        return Exhibit(**columns, classes=self.classes)
 
     def told(self, *sides: str) -> NDArray[np.bool_]:
         """Which rows have a report on each of these sides, real or released."""

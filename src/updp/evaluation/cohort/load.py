@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from updp.core.keys import Key
 from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
 from updp.core.record import Report, Study
-from updp.domains.chest.labels import FINDINGS, LABELS
+from updp.domains.base import Domain
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.imaging.grey import grey8
 from updp.imaging.read import is_dicom
@@ -183,8 +184,9 @@ def _exhibit(
 ) -> Exhibit:
     from updp.sources import open_source
 
-    image, sections = policy.image, policy.report.sections
-    copy = open_source(release, "release", frontal_only=False, min_side=1)
+    image, sections, domain = policy.image, policy.report.sections, source.domain
+    shape = (image.size, image.size, *((domain.channels,) if domain.channels > 1 else ()))
+    copy = open_source(release, "release", domain=domain.name, frontal_only=False, min_side=1)
     own = {item.film_id: item for item in copy if isinstance(item, Study)}
     counterparts = [own[one.name] if one.released else None for one in originals]
     studies = [one.study for one in originals]
@@ -206,7 +208,7 @@ def _exhibit(
     def released_films() -> Iterator[NDArray[np.uint8]]:
         for study, origin in zip(counterparts, studies, strict=True):
             if study is None:
-                yield np.zeros((image.size, image.size), np.uint8)
+                yield np.zeros(shape, np.uint8)
                 continue
             pixels = loaded(copy, study)
             if padded:
@@ -216,16 +218,17 @@ def _exhibit(
     texts = [_text(source, study, sections) for study in studies]
     described = [_described(study) for study in studies]
     ids = "\n".join(one.name for one in originals)
-    real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, image.size, real_films)
+    real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, shape, real_films)
     listing = file_sum(release / "checksums.sha256")
-    released = decoded(cache, ("released", listing, ids, image.size, padded), count, image.size, released_films)
+    released = decoded(cache, ("released", listing, ids, image.size, padded), count, shape, released_films)
     return Exhibit(
         real=real,
         released=released,
         patients=np.array([one.patient for one in originals]),
         splits=np.array([one.split for one in originals]),
         views=np.array([study.view or "" for study in described]),
-        labels=label_matrix(described, texts),
+        labels=label_matrix(described, texts, domain),
+        classes=domain.labels.classes,
         ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
         sexes=np.array([study.sex or "" for study in described]),
         real_texts=texts,
@@ -234,23 +237,23 @@ def _exhibit(
     )
 
 
-def label_matrix(studies: list[Study], texts: list[str]) -> NDArray[np.float32]:
-    """Findings, films x findings: as the source labels them, else as its report states them; NaN without either.
+def label_matrix(studies: list[Study], texts: list[str], domain: Domain) -> NDArray[np.float32]:
+    """Labels, films x classes of the domain: as the source labels them, else as its report states; NaN without either.
 
     Most hospitals have reports and no labels. What a report states is read by the lexicon with negation that also
     marks generated reports; denied and unmentioned findings count as absent.
     """
     from updp.evaluation.probes.utility.findings import findings
 
-    out = np.full((len(studies), len(FINDINGS)), np.nan, np.float32)
+    out = np.full((len(studies), len(domain.labels.classes)), np.nan, np.float32)
     for i, (study, text) in enumerate(zip(studies, texts, strict=True)):
         if study.labels is not None:
-            present = set(LABELS.canonical(study.labels))
-        elif text.strip():
-            present = set(LABELS.canonical(found.name for found in findings(text) if found.present))
+            present = set(domain.labels.canonical(study.labels))
+        elif domain.reports and text.strip():
+            present = set(domain.labels.canonical(found.name for found in findings(text) if found.present))
         else:
             continue
-        out[i] = [name in present for name in FINDINGS]
+        out[i] = [name in present for name in domain.labels.classes]
     return out
 
 
@@ -282,13 +285,17 @@ def _text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
 
 
 def decoded(
-    cache: Path, what: tuple[object, ...], count: int, size: int, films: Callable[[], Iterator[NDArray[np.uint8]]]
+    cache: Path,
+    what: tuple[object, ...],
+    count: int,
+    shape: tuple[int, ...],
+    films: Callable[[], Iterator[NDArray[np.uint8]]],
 ) -> Films:
     """Films in a file of one byte a pixel, decoded only if the same ones are not there yet; read by mapping it."""
     private(cache)
     name = hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:32]
     path = cache / f"{what[0]}-{name}.u8"
-    if not path.is_file() or path.stat().st_size != count * size * size:
+    if not path.is_file() or path.stat().st_size != count * math.prod(shape):
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
@@ -299,7 +306,7 @@ def decoded(
             raise NotComparable("a film cannot be read any more; release and source have to be as they were") from None
         finally:
             temporary.unlink(missing_ok=True)
-    return np.memmap(path, np.uint8, "r", shape=(count, size, size))
+    return np.memmap(path, np.uint8, "r", shape=(count, *shape))
 
 
 def private(folder: Path) -> None:

@@ -23,6 +23,7 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
+from updp.domains.chest import CHEST
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.load import decoded, label_matrix
 from updp.evaluation.cohort.settings import Setting
@@ -116,7 +117,9 @@ def take_sample(
     studies = [cleaned for cleaned, _ in kept]
     ids = "\n".join(study.film_id for study in studies)
     size = policy.image.size
-    real = decoded(cache, ("sample", ids, size, policy.image.fit, _sum(pixels)), len(kept), size, lambda: iter(pixels))
+    real = decoded(
+        cache, ("sample", ids, size, policy.image.fit, _sum(pixels)), len(kept), (size, size), lambda: iter(pixels)
+    )
     return Sample(
         studies=studies,
         real=real,
@@ -215,7 +218,7 @@ def exhibit_of(sample: Sample, made: Made) -> Exhibit:
         patients=np.array([study.patient_id for study in sample.studies]),
         splits=np.array([study.split or "train" for study in sample.studies]),
         views=np.array([study.view or "" for study in sample.studies]),
-        labels=label_matrix(sample.studies, sample.real_texts),
+        labels=label_matrix(sample.studies, sample.real_texts, CHEST),
         ages=sample.ages,
         sexes=sample.sexes,
         real_texts=sample.real_texts,

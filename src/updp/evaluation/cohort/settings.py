@@ -16,7 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from updp.methods import DEFAULT_PACK, make_method, method_info
+from updp.domains.chest import PACK
+from updp.methods import make_method, method_info
 
 
 class BadPlan(ValueError):
@@ -88,7 +89,7 @@ def settings(methods: Sequence[str | MethodPlan], strengths: Sequence[float] | N
     for plan in (MethodPlan(name=one) if isinstance(one, str) else one for one in methods):
         options = dict(plan.options)
         made = make_method(plan.name, options)
-        if "pack" not in options and pack != DEFAULT_PACK and hasattr(getattr(made, "options", None), "pack"):
+        if "pack" not in options and pack != PACK and hasattr(getattr(made, "options", None), "pack"):
             options["pack"] = pack
             make_method(plan.name, options)
         default = method_info(plan.name).default_strength

@@ -39,5 +39,6 @@ def probes(names: Sequence[str] | None = None, *, quick: bool = False) -> list[P
     for name in names or ():
         PROBES.module_of(name)  # an unknown name is refused with those there are
     if names is not None:
-        return [PROBES[name]() for name in PROBES if name in names]
+        chosen = [PROBES[name] for name in PROBES if name in names]
+        return [probe() for probe in chosen if probe.quick or not quick]
     return [probe() for _, probe in PROBES.members() if probe.quick or not quick]

@@ -102,14 +102,20 @@ class Inquiry:
     def __init__(
         self,
         whole: Exhibit,
-        pack: Pack,
+        pack: Pack | None,
         budget: Budget,
         seed: int,
         cache: Cache | None = None,
         method: MethodUse | None = None,
     ) -> None:
-        self.whole, self.pack, self.budget, self.seed, self.method = whole, pack, budget, seed, method
+        self.whole, self._pack, self.budget, self.seed, self.method = whole, pack, budget, seed, method
         self.cache: Cache = MemoryCache() if cache is None else cache
+
+    @property
+    def pack(self) -> Pack:
+        if self._pack is None:
+            raise ValueError("this probe needs a model pack, and neither the method nor the domain has one")
+        return self._pack
 
     @cached_property
     def originals(self) -> Exhibit:
@@ -172,7 +178,7 @@ class Probe(ABC):
     def run(
         self,
         exhibit: Exhibit,
-        pack: Pack,
+        pack: Pack | None,
         budget: Budget,
         rng: np.random.Generator,
         cache: Cache | None = None,

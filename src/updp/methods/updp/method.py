@@ -124,9 +124,7 @@ class UPDP(OnPack):
         """Films the generator has no counterpart for: laterals, and negatives of a film (where films are read)."""
         import numpy as np
 
-        out: list[Reason | None] = [
-            Reason.FILM_NOT_FRONTAL if study.view == "LATERAL" else None for study in studies
-        ]
+        out: list[Reason | None] = [Reason.FILM_NOT_FRONTAL if study.view == "LATERAL" else None for study in studies]
         mean = None if films is None else self._mean_film
         if films is not None and mean is not None:
             with np.errstate(all="ignore"):
