@@ -449,6 +449,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="times each carrier is filled")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--errors", type=int, default=0, help="print this many errors")
+    parser.add_argument("--dense", type=float, nargs="*", default=[], help="megabytes of notes as one text to time")
     parser.add_argument("--second", action="store_true", help="score the second detector")
     args = parser.parse_args()
     further = (
@@ -476,8 +477,19 @@ def main() -> None:
     print(f"{len(rows) / seconds:.0f} notes a second ({sum(len(r['text']) for r in rows) / seconds / 1e6:.2f} MB/s)")
     for line in score.errors[: args.errors]:
         print(line)
+    for megabytes in args.dense:
+        _dense(megabytes, rows, find)
     if args.iu:
         _untouched(args.iu / "reports.csv", find)
+
+
+def _dense(megabytes: float, rows: list[dict[str, Any]], find: Find) -> None:
+    """All notes as one text, over and over, until it is long enough."""
+    text = "\n".join(row["text"] for row in rows)
+    text = (text * (1 + int(megabytes * 1e6 / len(text))))[: int(megabytes * 1e6)]
+    start = time.process_time()
+    spans = len(find(text))
+    print(f"{megabytes} MB of notes as one text: {time.process_time() - start:.1f} s, {spans} spans")
 
 
 def _untouched(path: Path, find: Find) -> None:

@@ -78,3 +78,19 @@ def test_a_megabyte_report_is_read_to_its_end(detector: Detector) -> None:
 
 def test_a_view_is_as_long_as_its_text_at_most_tenfold() -> None:
     assert len(plain("\ufdfa" * 1000).text) <= 20 * 1000
+
+
+def test_spans_at_the_seams_of_a_long_text_are_those_of_its_parts(detector: Detector) -> None:
+    part = "Seen by Dr. Okafor on 3/4/2019 in Zanesville. MRN 1234567. No pleural effusion.\n"
+    text = part * 1_000
+    with _watchdog(_PATIENCE):
+        found = [text[s.start : s.end] for s in detector.spans(text)]
+    assert found == [part[s.start : s.end] for s in detector.spans(part)] * 1_000
+
+
+def test_many_different_names_cost_no_more_than_their_number(detector: Detector) -> None:
+    letters = "bcdfghjklmnprstv"
+    names = [f"{a.upper()}o{b}u{c}a{d}" for a in letters for b in letters for c in letters for d in letters[:8]]
+    text = " ".join(f"Seen by Dr. {name} today." for name in names)
+    with _watchdog(_PATIENCE):
+        assert len(detector.spans(text)) == len(names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from updp.reports.edges import widen
@@ -371,8 +371,7 @@ class Detector:
         again = people.again(read.lower)
         short = {k.stem for k in read.known if k.initials}
         letters = short & people.initials if short else short
-        again |= letters
-        if not again:
+        if not again and not letters:
             return []
         mine = [t for t in tagged if t.category == "name" or t.category == "staff"]
         taken = {match.start() for start, end, *_ in mine for match in _LETTERS.finditer(read.lower, start, end)}
@@ -386,7 +385,7 @@ class Detector:
                 "initials of a name in the report" if k.stem in letters else "named elsewhere in the report",
             )
             for i, k in enumerate(read.known)
-            if k.stem in again
+            if (k.stem in again or k.stem in letters)
             and k.rank < "2"
             and not (k.white or k.eponym or k.never or (k.small and k.rank > "0"))
             and (k.size > 2 or k.upper)
@@ -414,12 +413,12 @@ class People:
                     letters = "".join([part[0] for part in parts])
                     self.initials |= {letters, letters[1:] + letters[0]}
 
-    def again(self, lower: str) -> set[str]:
+    def again(self, lower: str) -> Collection[str]:
         """The names that may stand once more in a passage. To count each of many would take longer than to look
         at every word.
         """
         if len(self.names) > _FEW:
-            return set(self.names)
+            return self.names
         return {name for name, once in self.names.items() if lower.count(name) > once}
 
 

@@ -73,6 +73,10 @@ class Institutions:
                 if words[i].group() == "of" and not any(w.group().lower() in _KINDS for w in words[skip:i]):
                     skip = i + 1
                     break
+            shaped = text[match.start() : match.end()] != original[match.start() : match.end()]
+            if shaped:  # a sentence in capitals: what stands before a term is no part of the name
+                plain = [i for i, w in enumerate(words) if w.group().lower() in white]
+                skip = max(skip, plain[-1] + 1) if plain else skip
             if skip >= len(words):
                 continue
             weak = (match["tail"] or match["tail2"]).lower().split()[-1] in _WEAK_TAILS
@@ -81,7 +85,7 @@ class Institutions:
             if weak and not any(k.rank < "2" or k.stem in towns or k.strength >= "2" for k in heads):
                 continue
             # Where capitals were only put in for the sake of reading, a sentence looks like a name.
-            if text[match.start() : match.end()] != original[match.start() : match.end()]:
+            if shaped:
                 common = "3" if len(heads) < 3 else "2"
                 if not any(
                     k.rank == "0" or (k.rank < common and (k.strength == "3" or k.stem in self._lexemes.place_words))
@@ -99,10 +103,10 @@ class Institutions:
         """
         out: list[Span] = []
         n = len(known)
-        for i, k in enumerate(known):
-            if k.call != "where" or i + 1 >= n:
+        for i in [i for i, k in enumerate(known) if k.call == "where"]:
+            if i + 1 >= n or (known[i + 1].small and known[i + 1].stem != "the"):
                 continue
-            first = i + 1
+            k, first = known[i], i + 1
             if known[first].stem == "the" and first + 1 < n:
                 first += 1
             one = known[first]

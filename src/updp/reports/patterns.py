@@ -195,7 +195,7 @@ class Patterns:
         for i in sites:
             word = words[i]
             if "0" <= word[0] <= "9":
-                self._atdigits(text, tokens, i, out)
+                self._at_digits(text, tokens, i, out)
                 continue
             anchored = self._words.get(word.lower())
             if anchored is None or (out and starts[i] < out[-1].end and self._inside_date(text, tokens, i, out[-1])):
@@ -206,7 +206,7 @@ class Patterns:
                 self._at_word(patterns, text, tokens, i, out)
         return out
 
-    def _atdigits(self, text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
+    def _at_digits(self, text: str, tokens: Tokens, i: int, out: list[Span]) -> None:
         """A run of digits opens a number, belongs to a code that opens before it, or goes on with either."""
         words, starts, ends = tokens.words, tokens.starts, tokens.ends
         at = starts[i]

@@ -551,8 +551,8 @@ def _inside(span: Span, protected: list[tuple[int, int]]) -> bool:
 def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
     """Where a capitalised word before "syndrome", "sign", "shunt" or the like names that and not a person."""
     out: list[tuple[int, int]] = []
-    for i, k in enumerate(known):
-        if k.call != "head" or not i or tokens.starts[i] - tokens.ends[i - 1] != 1:
+    for i in [i for i, k in enumerate(known) if k.call == "head"]:
+        if not i or tokens.starts[i] - tokens.ends[i - 1] != 1 or known[i - 1].small:
             continue
         first = i - 1
         while (

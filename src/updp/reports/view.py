@@ -26,6 +26,8 @@ _MARKUP = re.compile(
     r"|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,10});"  # a character reference
 )
 _RTF = re.compile(r"\\'([0-9A-Fa-f]{2})|\\u(-?\d{1,6}) ?\??|\\([a-z]{1,32})(-?\d{1,10})? ?|\\([^a-z])|[{}]")
+#: A run of ASCII, or one other character.
+_RUN = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]", re.DOTALL)
 _BREAKS = frozenset(("p", "br", "div", "tr", "td", "th", "li", "h1", "h2", "h3", "table", "ul", "ol", "pre"))
 
 
@@ -60,14 +62,14 @@ def plain(text: str) -> View:
             stops.append(stop)
 
     def put_text(start: int, end: int) -> None:
-        for i in range(start, end):
-            c = text[i]
-            if c < "\x80":
-                out.append(c)
-                starts.append(i)
-                stops.append(i + 1)
-            elif c not in _DROP:
-                put(_fold(c), i, i + 1)
+        for match in _RUN.finditer(text, start, end):
+            a, b = match.span()
+            if text[a] < "\x80":
+                out.append(match.group())
+                starts.extend(range(a, b))
+                stops.extend(range(a + 1, b + 1))
+            elif text[a] not in _DROP:
+                put(_fold(text[a]), a, b)
 
     end = 0
     if rich or tagged:
