@@ -1,4 +1,4 @@
-"""The commands: exit codes, one sentence for wrong use, nothing of a patient on the console."""
+"""`updp evaluate`, `tune` and `bench`: exit codes, one sentence for wrong use, no patient data on the console."""
 
 import os
 import subprocess
