@@ -56,12 +56,21 @@ def test_the_pack_records_patient_disjoint_splits(trained, corpus):
 
 
 def test_the_bench_measures_every_quick_part(trained, corpus):
-    parts = ("autoencoder", "classifier", "identity", "vlm", "generator", "copies")
-    figures = bench_pack(trained, corpus, parts, films=4, say=quiet)
+    parts = ("autoencoder", "phantoms", "classifier", "identity", "vlm", "generator", "copies", "listening")
+    judge = load_pack(trained).classifier
+    figures = bench_pack(trained, corpus, parts, films=4, judge=judge, pairs=2, say=quiet)
     assert set(figures) == set(parts)
     assert 0 <= figures["identity"]["auc val"] <= 1
     assert figures["generator"]["FD-classifier made"] > 0
     assert figures["autoencoder"]["psnr"] > 10
+    assert figures["generator"]["power 4-8"] > 0
+    assert figures["phantoms"]["discs kept counted"] == 60
+    assert 0 <= figures["listening"]["auc Cardiomegaly"] <= 1
+
+
+def test_the_listening_test_is_refused_without_a_judge(trained, corpus):
+    with pytest.raises(ValueError, match="needs a judge: a classifier that shares nothing with the pack"):
+        bench_pack(trained, corpus, ["listening"], say=quiet)
 
 
 def test_the_bench_refuses_a_part_it_does_not_know(trained, corpus):

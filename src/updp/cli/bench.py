@@ -18,15 +18,20 @@ def bench_pack(
     data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
     pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
     part: Annotated[list[str] | None, typer.Option(help="Measure these parts only.")] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="Another pack, whose classifier judges the part `listening`.")
+    ] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
     pictures: Annotated[Path | None, typer.Option(help="Write sample sheets and histograms here.")] = None,
 ) -> None:
     """Measure a model pack on patients it was not trained on."""
     from updp.domains.chest import PACK
+    from updp.models import load_pack
     from updp.training import bench_pack as measure
     from updp.training.bench import QUICK
 
-    measure(pack or PACK, data, part or QUICK, cache=cache, pictures=pictures, say=typer.echo)
+    network = load_pack(judge).classifier if judge else None
+    measure(pack or PACK, data, part or QUICK, judge=network, cache=cache, pictures=pictures, say=typer.echo)
 
 
 @bench_app.command("ablation")

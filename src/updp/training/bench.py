@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,15 +27,23 @@ from updp.training.autoencoder import as_tensor
 from updp.training.classifier import ClassifierStage
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, prepare_corpus, rule_of
-from updp.training.figures import aucs, frechet, mean_auc, psnr, ssim
+from updp.training.figures import aucs, frechet, mean_auc, psnr, relative_power, ssim
 from updp.training.identity import IdentityStage, identity_figures
+from updp.training.listening import listening_figures
 from updp.training.loop import run_stage
+from updp.training.phantoms import phantom_figures
 from updp.training.recipe import read_films
 from updp.training.sheet import write_sheet
 from updp.training.vlm import film_features, vlm_figures
 
-PARTS = ("autoencoder", "classifier", "identity", "vlm", "generator", "copies", "speed", "useful", "curves")
-QUICK = PARTS[:-2]  # the other two train models
+if TYPE_CHECKING:
+    from updp.models.roles import ClassifierRole
+
+PARTS = (
+    *("autoencoder", "phantoms", "classifier", "identity", "vlm", "generator", "copies", "speed"),
+    *("listening", "useful", "curves"),
+)
+QUICK = PARTS[:-3]  # of the others one needs a judge and two train models
 Figures = dict[str, float]
 Say = Callable[[str], None]
 
@@ -74,6 +82,22 @@ def bench_autoencoder(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> F
             "auc"
         ]
     return figures
+
+
+def bench_phantoms(pack: Pack, corpus: Corpus, rng: np.random.Generator, films: int = 64) -> Figures:
+    """Nodule phantoms through the autoencoder."""
+    rows = np.sort(rng.permutation(corpus.rows("val"))[:films])
+    model: Any = pack.autoencoder
+    return phantom_figures(lambda x: model.decode(model.encode(x)), _films(corpus, rows), rng)
+
+
+def bench_listening(
+    pack: Pack, corpus: Corpus, rng: np.random.Generator, judge: ClassifierRole, pairs: int = 40, **options: Any
+) -> Figures:
+    """Films asked with and without each finding, by side and by size, judged by another network than the pack's."""
+    rows = np.flatnonzero((corpus.splits != "train") & corpus.labelled())
+    real = (_films(corpus, rows), corpus.labels[rows]) if len(rows) else None
+    return listening_figures(pack.generator, judge, FINDINGS, rng, pairs, real, **options)
 
 
 def bench_classifier(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
@@ -141,6 +165,7 @@ def bench_generator(
         "auc of prompt findings": mean_auc(asked, _in_parts(classifier.probabilities, made)),
         "auc on the real films": mean_auc(asked, _in_parts(classifier.probabilities, _films(corpus, first))),
     }
+    figures |= relative_power(made, _films(corpus, rows))
     figures["auc ratio"] = figures["auc of prompt findings"] / figures["auc on the real films"]
     real = _in_parts(classifier.features, _films(corpus, first))
     other = _in_parts(classifier.features, _films(corpus, second))
@@ -330,13 +355,21 @@ def bench_pack(
     *,
     seed: int = 0,
     films: int = 320,
+    judge: ClassifierRole | None = None,
+    pairs: int = 40,
     cache: Path | None = None,
     pictures: Path | None = None,
     say: Say = print,
 ) -> dict[str, Figures]:
-    """Measure a pack. `parts` of `PARTS`; `cache` keeps decoded films; `pictures` is where sheets and histograms go."""
+    """Measure a pack. `parts` of `PARTS`; `cache` keeps decoded films; `pictures` is where sheets and histograms go.
+
+    `judge` is the classifier of the listening test, which asks for `pairs` films with and without each finding. It
+    must share nothing with the pack: what the pack's own classifier hears, the generator may have learned from it.
+    """
     if unknown := set(parts) - set(PARTS):
         raise ValueError(f"nothing measures {', '.join(sorted(unknown))}; there is {', '.join(PARTS)}")
+    if "listening" in parts and judge is None:
+        raise ValueError("the listening test needs a judge: a classifier that shares nothing with the pack")
     pack = pack if isinstance(pack, Pack) else load_pack(pack)
     if isinstance(sources, Corpus):
         corpus = sources
@@ -350,6 +383,8 @@ def bench_pack(
         options: dict[str, Any] = {}
         if part in ("generator", "copies"):
             options["films"] = films
+        if part == "listening":
+            options |= {"judge": judge, "pairs": pairs}
         if part == "copies" and pictures is not None:
             options["picture"] = pictures / "pack-copies.png"
         begun = time.perf_counter()
