@@ -34,12 +34,13 @@ class Linkage(PixelLinkage):
     """``PixelLinkage`` with the frozen attacker's figures under their names."""
 
     def run(self, *args, **kwargs):
-        area, strongest = super().run(*args, **kwargs)
+        area, strongest, delta = super().run(*args, **kwargs)
         frozen = [
             replace(figure(metric, 0.6, 0.5, 0.7), attacker="A0 frozen", protocol="another film")
             for metric in ("verification max(AUC, 1−AUC)", "verification AUC")
         ]
-        return [area, strongest, *frozen]
+        named = replace(strongest, metric="strongest linkage")
+        return [area, replace(strongest, protocol="own film"), delta, named, *frozen]
 
 
 def probes():
@@ -55,7 +56,7 @@ def probes():
             [replace(figure("identification accuracy", 0.97, 0.9, 1.0, 0.05), protocol="as printed")],
         ),
         Fixed("attributes", [Measurement.missing("age accuracy", "no ages", attacker="frozen")]),
-        Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher"), *texts]),
+        Fixed("utility", [figure("diagnostic skill kept", 0.95, 0.9, 1.0, 0.0, "higher"), *texts]),
     ]
 
 
@@ -169,7 +170,7 @@ def test_every_column_is_filled_by_a_probe_the_bench_runs(tmp_path):
     few = small.exhibit(patients=6, films=1)
     asked = module._probes(list(module.TABLES))
     measured = list(run_probes(few, small.pack(tmp_path), Attacks.quick(), 0, probes=asked))
-    frozen = [probe for probe in asked if probe.name == "verification"]
+    frozen = [probe for probe in asked if probe.name in ("verification", "film")]
     lean = hospital.SMALL.but(rebuilt=0)
     measured += run_probes(hospital.exhibit(patients=28), hospital.simple_pack(tmp_path), lean, 0, probes=frozen)
     assert not any(m.detail.get("failed") for m in measured)

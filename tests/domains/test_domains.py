@@ -57,12 +57,13 @@ def test_pixel_methods_serve_colour_images_of_any_domain(swatches, tmp_path, key
 def test_the_domains_own_attacker_and_question_decide_about_its_release(swatches, tmp_path, key, method, outcome):
     policy = colour_policy(name=method, options={"epsilon": 0.001} if method == "dp-pix" else {})
     # Means of noise link at 0.5 ± 0.08 with so many patients, those of the images themselves at nearly 1.
-    policy = policy.model_copy(update={"gate": policy.gate.model_copy(update={"max_linkage": 0.9})})
+    limits = policy.gate.model_copy(update={"max_film_linkage": 0.9, "max_film_delta": 0.4})
+    policy = policy.model_copy(update={"gate": limits})
     made = updp.deidentify(swatches, tmp_path / "out", key=key, policy=policy, workers=1)
     found = updp.evaluate(made.folder, swatches, key=key)
-    assert [m.metric for m in found.measurements] == ["strongest linkage"]
+    assert [m.metric for m in found.measurements] == ["film linkage", "film linkage beyond twins"]
     asked = [check for check in found.verdict.checks if check.question]
-    assert [(check.question, check.outcome.value) for check in asked] == [("linkage", outcome)]
+    assert [(check.question, check.outcome.value) for check in asked] == [("film", outcome)]
     assert found.folder.name == ("blocked" if outcome == "failed" else "release")
     assert found.facts["evaluation"]["pack"] is None
     assert "data:image/jpeg" in found.report.read_text()

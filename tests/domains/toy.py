@@ -36,7 +36,7 @@ SWATCH = Swatch(
     ),
     channels=3,
     probes=("mean colour",),
-    questions=("linkage",),
+    questions=("film",),
 )
 
 
@@ -44,14 +44,14 @@ class MeanColour(Probe):
     """An attacker who compares the mean colour of a released image with that of real ones."""
 
     name = "mean colour"
-    question = "linkage"
+    question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         pairs, exhibit = inquiry.pairs("another film", np.arange(len(inquiry.exhibit))), inquiry.exhibit
         distance = exhibit.released[pairs.left].mean((1, 2)) - exhibit.real[pairs.right].mean((1, 2))
         closeness = -np.linalg.norm(distance, axis=1)
         found = measure(
-            "strongest linkage",
+            "film linkage",
             auc,
             exhibit.patients[pairs.left],
             pairs.same,
@@ -62,7 +62,9 @@ class MeanColour(Probe):
             draws=inquiry.budget.draws,
             attacker="mean colour",
         )
-        return [found]
+        ends = (found.value - 0.5, found.low - 0.5, found.high - 0.5)
+        beyond = Measurement("film linkage beyond twins", *ends, found.n, 0.0, "lower", found.attacker)
+        return [found, beyond]
 
 
 def draw(seed: int, *, wide: bool = False) -> Image.Image:

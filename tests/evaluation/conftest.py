@@ -24,3 +24,11 @@ def made(tmp_path, key, policy):
     hospital.write()
     outcome = updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1)
     return hospital, outcome
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _judges_of_the_pack():
+    """The ImageNet network costs more than all of a small pack; one test of its own is about it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("updp.evaluation.probes.utility.diagnosis.has_imagenet", lambda: False)
+        yield

@@ -25,7 +25,7 @@ class Useful:
 
     def run(self, exhibit, pack, budget, rng, cache=None, method=None):
         detail = {"curve": [1, 2, 3]}
-        return [Measurement("diagnosis utility", 0.96, 0.94, 0.98, 300, None, "higher", detail=detail)]
+        return [Measurement("diagnostic skill kept", 0.96, 0.94, 0.98, 300, None, "higher", detail=detail)]
 
 
 def test_a_certificate_of_a_cohort_answers_for_a_small_release_of_another_hospital(tmp_path):

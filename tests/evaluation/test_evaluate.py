@@ -42,7 +42,7 @@ def test_a_release_that_fails_is_called_blocked(made, key):
     assert result.folder.name == "blocked"
     assert not made[1].folder.exists()
     assert [path.name for path in result.folder.parent.iterdir() if path.name.startswith(".")] == [".cache"]
-    linkage = find(result.measurements, "strongest linkage")
+    linkage = find(result.measurements, "film linkage")
     assert linkage.value > 0.95
     assert updp.verify(result.folder, trusted=public_key(key)).status == "blocked"
 
@@ -87,15 +87,15 @@ def test_the_hospitals_copy_may_not_lie_inside_the_release(made, key):
 
 
 def test_an_attack_that_fails_is_an_open_question_and_blocks(made, key):
-    probes = [p for p in passing() if p.question != "identification"] + [Broken()]
+    probes = [p for p in passing() if p.question != "film"] + [Broken()]
     result = judge(made, key, probes)
     assert result.status == "blocked"
     assert [m.reason for m in result.missing] == ["it failed (RuntimeError)"]
 
 
 def test_too_few_patients_are_said_with_how_many_it_takes(made, key):
-    result = judge(made, key, [p for p in passing() if p.question != "attributes"] + [few()])
-    check = result.verdict.check("attributes")
+    result = judge(made, key, [p for p in passing() if p.question != "film"] + [few()])
+    check = result.verdict.check("film")
     assert check.outcome is Outcome.UNANSWERED
     assert "too few patients: 3, at least 10 needed" in check.detail
 
@@ -147,7 +147,7 @@ def test_a_release_without_reports_has_no_question_about_them(tmp_path, key, pol
 
 
 def test_evidence_holds_every_measurement_and_how_it_was_made(made, key):
-    result = judge(made, key, [PixelLinkage(), *passing()[1:], Broken("attributes")], seed=7)
+    result = judge(made, key, [PixelLinkage(), *passing()[1:], Broken("membership")], seed=7)
     facts = json.loads((result.folder / "evidence" / "evaluation.json").read_bytes())
     assert [Measurement.from_json(m).name for m in facts["measurements"]] == [m.name for m in result.measurements]
     about = facts["evaluation"]
@@ -160,7 +160,7 @@ def test_evidence_holds_every_measurement_and_how_it_was_made(made, key):
 
 
 def test_no_name_or_number_of_a_patient_is_in_the_evidence(made, key, tmp_path):
-    probes = [PixelLinkage(), *passing()[1:], Broken("attributes"), few("text")]
+    probes = [PixelLinkage(), *passing()[1:], Broken("membership"), few("text")]
     judge(made, key, probes, out=tmp_path / "copy")
     judge(made, key, probes)
     assert sweep(made[1].folder.parent, skip=(".cache",)) == []
@@ -204,13 +204,13 @@ def test_progress_names_every_probe(made, key):
     told = []
     judge(made, key, passing(), progress=lambda *args: told.append(args))
     assert [name for name, _, _ in told] == [p.name for p in passing()] + [""]
-    assert told[-1][1:] == (6, 6)
+    assert told[-1][1:] == (5, 5)
 
 
 def test_noise_instead_of_films_links_nothing(made, key, tmp_path):
     policy = Policy.parse("[burned_in]\nmode='off'\n[image]\nsize=64\n[method]\nname='dp-pix'\nstrength=1.0\n")
     outcome = updp.deidentify(made[0].root, tmp_path / "noise", policy=policy, key=key, workers=1)
     result = evaluate(outcome.folder, made[0].root, key=key, probes=[PixelLinkage()])
-    found = find(result.measurements, "strongest linkage")
+    found = find(result.measurements, "film linkage")
     assert found.value < 0.75
     assert np.isfinite(found.high)

@@ -60,8 +60,7 @@ def test_no_attack_failed(attacked, used):
 def test_untouched_films_are_blocked_for_what_links_them(attacked, used):
     result = judged([*attacked, *used])
     assert result.status == "blocked"
-    for question in ("linkage", "identification", "attributes"):
-        assert result.check(question).outcome is Outcome.FAILED
+    assert result.check("film").outcome is Outcome.FAILED
 
 
 def test_one_film_a_patient_still_gets_an_answer_about_the_film_itself(untouched, tmp_path):
@@ -78,13 +77,13 @@ def test_too_few_patients_are_blocked_not_crashed(untouched, tmp_path):
     few = untouched.take(np.flatnonzero(np.isin(untouched.patients, ["p000", "p001", "p020", "p021"])))
     found = run_probes(few, hospital.simple_pack(tmp_path), hospital.SMALL, 0, probes=probes(ATTACKS))
     assert not any(m.detail.get("failed") for m in found)
-    linkage = judged(found).check("linkage")
+    linkage = judged(found).check("film")
     assert linkage.outcome is Outcome.UNANSWERED
     assert "at least 10 needed" in linkage.detail
 
 
 def test_missing_labels_are_said_and_block(used):
-    assert not find(used, "diagnosis utility").measured
+    assert not find(used, "diagnostic skill kept").measured
     check = judged(used).check("utility")
     assert check.outcome is Outcome.UNANSWERED
     assert "labelled" in check.detail
@@ -92,9 +91,9 @@ def test_missing_labels_are_said_and_block(used):
 
 def test_networks_that_answer_nan_are_an_open_question(untouched, tmp_path):
     broken = hospital.simple_pack(tmp_path, broken=True)
-    found = run_probes(untouched, broken, hospital.SMALL, 0, probes=probes(["verification", "identification"]))
+    found = run_probes(untouched, broken, hospital.SMALL, 0, probes=probes(["film", "identification"]))
     result = judged(found)
-    assert result.check("linkage").outcome is result.check("identification").outcome is Outcome.UNANSWERED
+    assert result.check("film").outcome is Outcome.UNANSWERED
 
 
 def test_a_pack_without_a_list_of_training_films_leaves_membership_unanswered(attacked):

@@ -43,7 +43,7 @@ def test_the_verdict_comes_before_everything_else(made, key, tmp_path):
 
 def test_a_privacy_officer_reads_what_does_not_hold_in_words(made, key, tmp_path):
     _, page = written(made, key, [PixelLinkage(), *passing()[1:-1], few("utility")], tmp_path)
-    assert "can link released films to their patients&#39; real films" in page
+    assert "Released films tell whose they are" in page
     assert "could not be answered; without an answer nothing may leave" in page
     assert page.index("What does not hold") < page.index("What holds")
 
@@ -71,7 +71,7 @@ def test_curves_and_findings_are_drawn_where_measurements_carry_them(made, key, 
 
 
 def test_what_was_not_measured_is_listed_with_its_reason(made, key, tmp_path):
-    probes = [*passing()[:-1], Broken("utility", "broken"), few("attributes")]
+    probes = [*passing()[:-1], Broken("utility", "broken"), few("film")]
     _, page = written(made, key, probes, tmp_path, quick=True)
     tail = page[page.index("What was not measured, and why") :]
     assert "it failed (RuntimeError)" in tail
@@ -81,7 +81,7 @@ def test_what_was_not_measured_is_listed_with_its_reason(made, key, tmp_path):
 
 
 def test_words_of_a_measurement_are_escaped(made, key, tmp_path):
-    odd = Fixed("linkage", [figure("strongest linkage", 0.5, 0.5, 0.5), figure("<script>x</script>", 0.5, 0.4, 0.6)])
+    odd = Fixed("film", [*passing()[0].found, figure("<script>x</script>", 0.5, 0.4, 0.6)])
     _, page = written(made, key, [odd, *passing()[1:]], tmp_path)
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
@@ -149,7 +149,7 @@ def test_what_a_release_adds_stands_in_the_first_table_and_further_views_below()
     def first(metric):
         return QUESTIONS["utility"].leads(Measurement(metric, 0.1, 0.0, 0.2, 20, 0.0, "higher"))
 
-    assert first("diagnosis utility")
+    assert first("diagnostic skill kept")
     assert first("gain in BLEU-4")
     assert first("findings F1")
     assert not first("BLEU-4")

@@ -45,7 +45,7 @@ def point(strength, linkage, utility):
 
 
 def probes():
-    return [PixelLinkage(), Fixed("utility", [figure("diagnosis utility", 0.95, 0.9, 1.0, None, "higher")])]
+    return [PixelLinkage(), Fixed("utility", [figure("diagnostic skill kept", 0.95, 0.9, 1.0, None, "higher")])]
 
 
 def test_the_frontier_and_the_strength_are_written(source, tmp_path):
@@ -66,7 +66,7 @@ def test_the_frontier_and_the_strength_are_written(source, tmp_path):
     assert strong == pytest.approx(0.5, abs=0.2)
     assert (tmp_path / "t" / "frontier.svg").read_text().startswith("<svg xmlns")
     assert found.advice == facts["advice"]
-    assert any("strongest linkage" in line and "n = " in line for line in told)
+    assert any("film linkage" in line and "n = " in line for line in told)
     assert sweep(tmp_path / "t", skip=(".cache",)) == []
 
 

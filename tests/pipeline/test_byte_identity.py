@@ -25,13 +25,13 @@ POLICY = "[burned_in]\nmode = 'off'\n[method]\nname = 'keep'\n[release]\nshard_s
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "release/README.md": "e2f4744b1ef0489b",
-    "release/evidence": "831cff256379a3ba",
+    "release/README.md": "8d3d48aaa330c4e7",
+    "release/evidence": "e6650ff9dbc89d65",
     "release/images": "f77a4bd69ed375d3",
     "release/manifest.parquet": "f8428583aa5203b0",
-    "release/policy.toml": "5e6d4bdc84fba672",
+    "release/policy.toml": "c1017363a143fd19",
     "release/reports": "a6a79e8ac363b4c1",
-    "run.json": "c6770a0303190617",
+    "run.json": "9eaf0dbd70988af6",
 }
 
 #: Sums and signatures over the files compared here, and sealed files, whose bytes are random.

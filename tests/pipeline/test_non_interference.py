@@ -94,7 +94,7 @@ def test_a_promise_that_holds_answers_the_questions_about_the_image_by_construct
     assert facts["tallies"][CHECKED] == 3  # one of each shard of four, four and two
     assert facts["tallies"][DIFFERED] == 0
     checks = {check["name"]: check for check in facts["gate"]["checks"]}
-    for question in ("linkage", "identification", "attributes"):
+    for question in ("film",):
         assert checks[question]["outcome"] == Outcome.HELD
         assert checks[question]["kind"] == Kind.CONSTRUCTION
     assert outcome.status == "not-measured"  # usefulness and membership are still open
@@ -107,7 +107,7 @@ def test_a_promise_that_is_broken_blocks_the_release_and_says_so(hospital, tmp_p
     assert outcome.status == "blocked"
     assert outcome.folder.name == "blocked"
     facts = json.loads((outcome.folder / "evidence" / "evaluation.json").read_text())
-    failed = next(check for check in facts["gate"]["checks"] if check["name"] == "linkage")
+    failed = next(check for check in facts["gate"]["checks"] if check["name"] == "film")
     assert failed["outcome"] == Outcome.FAILED
     assert "1 of 1 images made again from foreign pixels came out different" in failed["detail"]
 
@@ -121,7 +121,7 @@ def test_a_policy_that_accepts_no_construction_is_not_answered_by_it(hospital, t
     finally:
         METHODS.remove("from-record")
     facts = json.loads((outcome.folder / "evidence" / "evaluation.json").read_text())
-    assert next(c for c in facts["gate"]["checks"] if c["name"] == "linkage")["outcome"] == Outcome.NOT_ASKED
+    assert next(c for c in facts["gate"]["checks"] if c["name"] == "film")["outcome"] == Outcome.NOT_ASKED
 
 
 def test_no_count_proves_nothing():

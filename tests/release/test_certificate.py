@@ -23,7 +23,7 @@ def measured(metric, value, low, high, question):
 
 def made(subject=None, **changes):
     found = (
-        measured("diagnosis utility", 0.97, 0.95, 0.99, "utility"),
+        measured("diagnostic skill kept", 0.97, 0.95, 0.99, "utility"),
         measured("strongest membership", 0.51, 0.50, 0.54, "membership"),
     )
     cohort = {"films": 2000, "patients": 600, "views": {"PA": 0.7, "AP": 0.3}, "findings": {}, "ages": {}}
@@ -66,7 +66,7 @@ def test_a_certificate_that_matches_answers_the_questions_it_measured(signed):
 
 
 def test_a_certificate_beyond_the_bound_of_the_policy_does_not_answer(signed):
-    low = measured("diagnosis utility", 0.5, 0.4, 0.6, "utility")
+    low = measured("diagnostic skill kept", 0.5, 0.4, 0.6, "utility")
     policy, _ = signed(made(measurements=(low,)))
     found = certificate.find(policy, TODAY)
     verdict = judge(policy.gate, released=40, quarantined=0, disjoint=True, proofs=found.proofs)
@@ -105,7 +105,7 @@ def test_no_part_of_a_certificate_can_be_altered(signed, field):
         replace(Subject.of(BLUR), strength=0.4),
         made=TODAY - dt.timedelta(days=1),
         cohort={"films": 1, "patients": 1, "views": {}, "findings": {}, "ages": {}},
-        measurements=(measured("diagnosis utility", 1.0, 1.0, 1.0, "utility"),),
+        measurements=(measured("diagnostic skill kept", 1.0, 1.0, 1.0, "utility"),),
     )
     whole["certificate"][field] = other.to_json()[field]
     path.write_text(json.dumps(whole))

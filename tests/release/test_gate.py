@@ -16,23 +16,21 @@ def figure(metric, value, low, high, chance=0.5, n=100, better="lower", **detail
 
 
 GOOD = {
-    "linkage": [figure("strongest linkage", 0.52, 0.50, 0.57)],
-    "identification": [figure("identification accuracy", 0.05, 0.02, 0.09, chance=0.05)],
-    "attributes": [
-        figure("sex accuracy", 0.55, 0.50, 0.60),
-        figure("age accuracy", 0.3, 0.2, 0.35, chance=0.3),
+    "record": [figure("smallest cell", 3.0, 3.0, 3.0, chance=None, better="higher")],
+    "film": [
+        figure("film linkage", 0.51, 0.48, 0.54),
+        figure("film linkage beyond twins", 0.01, -0.02, 0.04, chance=0.0),
     ],
     "membership": [figure("strongest membership", 0.50, 0.45, 0.55)],
     "text": [figure("residual PHI", 0.0, 0.0, 0.0, chance=None)],
-    "utility": [figure("diagnosis utility", 0.95, 0.90, 0.99, chance=None, better="higher")],
+    "utility": [figure("diagnostic skill kept", 0.95, 0.90, 0.99, chance=0.0, better="higher")],
 }
 BAD = {
-    "linkage": figure("strongest linkage", 0.80, 0.75, 0.85),
-    "identification": figure("identification accuracy", 0.60, 0.50, 0.70, chance=0.05),
-    "attributes": figure("sex accuracy", 0.9, 0.85, 0.95),
+    "record": figure("smallest cell", -1.0, -1.0, -1.0, chance=None, better="higher"),
+    "film": figure("film linkage", 0.80, 0.75, 0.85),
     "membership": figure("strongest membership", 0.9, 0.85, 0.95),
     "text": figure("residual PHI", 0.1, 0.05, 0.2, chance=None),
-    "utility": figure("diagnosis utility", 0.6, 0.5, 0.7, chance=None, better="higher"),
+    "utility": figure("diagnostic skill kept", 0.5, 0.4, 0.6, chance=0.0, better="higher"),
 }
 
 
@@ -85,10 +83,10 @@ def test_a_question_asked_and_not_answered_blocks_and_says_why(name):
 
 def test_an_attack_that_failed_blocks_although_its_measurements_have_no_name():
     failed = Measurement.missing("verification", "the attack failed (RuntimeError)")
-    assert verdict(evidence=GOOD | {"linkage": [failed]}).status == "blocked"
+    assert verdict(evidence=GOOD | {"film": [failed]}).status == "blocked"
     other = figure("verification AUC", 0.5, 0.4, 0.6)
-    result = verdict(evidence=GOOD | {"linkage": [other]})
-    assert "no attack or measure gave strongest linkage" in check(result, "linkage").detail
+    result = verdict(evidence=GOOD | {"film": [other]})
+    assert "no attack or measure gave film linkage" in check(result, "film").detail
 
 
 def test_nothing_measured_is_said_of_every_measurement():
@@ -101,9 +99,8 @@ def test_nothing_measured_is_said_of_every_measurement():
     ("name", "unsure", "needed"),
     [
         # The value is right, the interval is too wide: (0.15 / 0.05)^2 times as many patients.
-        ("linkage", figure("strongest linkage", 0.55, 0.50, 0.70, n=20), 180),
-        ("utility", figure("diagnosis utility", 0.95, 0.75, 1.0, n=20, better="higher", chance=None), 80),
-        ("identification", figure("identification accuracy", 0.10, 0.0, 0.25, n=20, chance=0.05), 180),
+        ("membership", figure("strongest membership", 0.55, 0.50, 0.70, n=20), 180),
+        ("utility", figure("diagnostic skill kept", 0.80, 0.60, 1.0, n=20, better="higher", chance=0.0), 80),
     ],
 )
 def test_too_few_patients_to_be_sure_blocks_and_says_how_many_would_do(name, unsure, needed):
@@ -114,18 +111,22 @@ def test_too_few_patients_to_be_sure_blocks_and_says_how_many_would_do(name, uns
 
 
 def test_a_value_too_near_its_bound_blocks_and_names_no_number():
-    near = figure("strongest linkage", 0.5999, 0.50, 0.70, n=20)
-    detail = check(verdict(evidence=GOOD | {"linkage": [near]}), "linkage").detail
+    near = figure("strongest membership", 0.5999, 0.50, 0.70, n=20)
+    detail = check(verdict(evidence=GOOD | {"membership": [near]}), "membership").detail
     assert "too near" in detail
     assert "about" not in detail
 
 
-def test_identification_and_attributes_are_bounded_above_their_own_chance():
-    frequent = figure("identification accuracy", 0.50, 0.45, 0.58, chance=0.5)
-    assert verdict(evidence=GOOD | {"identification": [frequent]}).status == "passed"
-    assert verdict(GatePolicy(max_identification=0.01), evidence=GOOD | {"identification": [frequent]}).status == (
-        "blocked"
-    )
+def test_both_bounds_of_the_film_question_must_be_answered_and_hold():
+    alone = verdict(evidence=GOOD | {"film": GOOD["film"][:1]})
+    assert check(alone, "film").outcome is Outcome.UNANSWERED
+    added = figure("film linkage beyond twins", 0.04, 0.0, 0.08, chance=0.0)
+    assert check(verdict(evidence=GOOD | {"film": [GOOD["film"][0], added]}), "film").outcome is Outcome.FAILED
+
+
+def test_cells_are_bounded_only_where_the_policy_says_so():
+    assert verdict().status == "passed"
+    assert verdict(GatePolicy(min_cell=5)).status == "blocked"
 
 
 def test_a_question_that_does_not_arise_holds_and_says_why():
@@ -155,28 +156,28 @@ def test_the_share_kept_back_is_bounded_by_the_policy():
 
 
 def test_a_question_may_be_answered_by_construction_or_by_a_certificate_that_the_policy_accepts():
-    evidence = {k: v for k, v in GOOD.items() if k != "linkage"}
-    built = Proof("linkage", Kind.CONSTRUCTION, True, "films do not depend on pixels: 12 of 12 records")
-    certified = Proof("linkage", Kind.CERTIFIED, True, "certificate of 400 patients", tuple(GOOD["linkage"]))
+    evidence = {k: v for k, v in GOOD.items() if k != "film"}
+    built = Proof("film", Kind.CONSTRUCTION, True, "films do not depend on pixels: 12 of 12 records")
+    certified = Proof("film", Kind.CERTIFIED, True, "certificate of 400 patients", tuple(GOOD["film"]))
     for proof in (built, certified):
         result = verdict(evidence=evidence, proofs=[proof])
         assert result.status == "passed"
-        assert check(result, "linkage").kind is proof.kind
+        assert check(result, "film").kind is proof.kind
         only = GatePolicy(accept=("measured",))
         assert verdict(only, evidence=evidence, proofs=[proof]).status == "not-measured"
-    far = Proof("linkage", Kind.CERTIFIED, True, "certificate", (BAD["linkage"],))
+    far = Proof("film", Kind.CERTIFIED, True, "certificate", (BAD["film"], GOOD["film"][1]))
     assert verdict(evidence=evidence, proofs=[far]).status != "passed"
 
 
 def test_a_figure_surely_beyond_its_bound_outweighs_any_proof_and_an_unsure_one_does_not():
-    built = Proof("linkage", Kind.CONSTRUCTION, True, "films do not depend on pixels")
-    assert verdict(evidence=GOOD | {"linkage": [BAD["linkage"]]}, proofs=[built]).status == "blocked"
-    unsure = figure("strongest linkage", 0.52, 0.40, 0.70, n=20)
-    assert verdict(evidence=GOOD | {"linkage": [unsure]}, proofs=[built]).status == "passed"
+    built = Proof("film", Kind.CONSTRUCTION, True, "films do not depend on pixels")
+    assert verdict(evidence=GOOD | {"film": [*GOOD["film"], BAD["film"]]}, proofs=[built]).status == "blocked"
+    unsure = figure("film linkage", 0.52, 0.40, 0.70, n=20)
+    assert verdict(evidence=GOOD | {"film": [unsure, GOOD["film"][1]]}, proofs=[built]).status == "passed"
 
 
 def test_a_proof_that_does_not_hold_blocks_although_the_figure_is_good():
-    broken = Proof("linkage", Kind.CONSTRUCTION, False, "1 of 12 films changed with the pixels")
+    broken = Proof("film", Kind.CONSTRUCTION, False, "1 of 12 films changed with the pixels")
     result = verdict(proofs=[broken])
     assert result.status == "blocked"
-    assert check(result, "linkage").detail == broken.detail
+    assert check(result, "film").detail == broken.detail

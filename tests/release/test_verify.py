@@ -36,7 +36,7 @@ def test_an_untouched_release_is_intact_and_says_what_was_never_measured(release
     assert result.intact
     gate = next(check for check in result.checks if check.name == "gate")
     assert gate.outcome is Outcome.NOT_ASKED
-    assert "linkage" in gate.detail
+    assert "film" in gate.detail
 
 
 def test_a_changed_film_is_found(release):

@@ -91,7 +91,7 @@ def test_attacks_on_four_patients_prove_nothing_so_nothing_may_leave(told):
     assert result.outcome.status == "blocked"
     facts = json.loads((result.outcome.folder / "evidence" / "evaluation.json").read_bytes())
     assert facts["evaluation"]["quick"]
-    assert {m["detail"]["question"] for m in facts["measurements"]} >= {"linkage", "identification", "utility", "text"}
+    assert {m["question"] for m in facts["measurements"]} >= {"record", "film", "utility", "text"}
     assert "too few patients" in result.report.read_text("utf-8")
 
 

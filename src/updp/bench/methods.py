@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 #: The probes a table needs.
 TABLES: Mapping[str, tuple[str, ...]] = {
     "identity": ("identification",),
-    "privdiff": ("verification", "attributes", "diagnosis", "images"),
+    "privdiff": ("film", "verification", "attributes", "diagnosis", "images"),
     "reports": ("report generation",),
 }
 #: Most of a sample teaches, since attackers and judges learn from it; the rest is scored.
@@ -58,17 +58,19 @@ class Column:
 AS_PRINTED = Column("naming the patient, as printed", "identification accuracy", {"protocol": "as printed"})
 RETRAINED = Column("naming the patient, retrained", "identification accuracy", {"attacker": "A1"})
 FROZEN = Column("verification, frozen", "verification AUC", {"attacker": "A0 frozen", "protocol": "another film"})
-STRONGEST = Column("strongest attacker", "strongest linkage")
+STRONGEST = Column("strongest attacker, any impostor", "strongest linkage")
+BEYOND = Column("film beyond record, own film", "film linkage", {"protocol": "own film"})
 PRIVACY = (
     AS_PRINTED,
     RETRAINED,
     FROZEN,
     STRONGEST,
+    BEYOND,
     Column("age, retrained", "age accuracy", {"attacker": "retrained"}),
     Column("sex, retrained", "sex accuracy", {"attacker": "retrained"}),
 )
 JUDGE = Column("frozen judge, AUC", "diagnosis AUC", {"regime": "pack judge, test released"})
-RELATIVE = Column("relative to real", "diagnosis utility", percent=False)
+RELATIVE = Column("skill kept", "diagnostic skill kept", percent=False)
 UTILITY = (
     JUDGE,
     Column("train released, test real, AUC", "diagnosis AUC", {"regime": "train released, test real"}),
@@ -190,8 +192,8 @@ def _probes(tables: Sequence[str]) -> list[Probe]:
 def described(row: Row) -> str:
     """A row in one line."""
     parts = [row.setting.label]
-    for column in (STRONGEST, RELATIVE):
-        if (m := row.find(column.metric)) is not None:
+    for column in (BEYOND, RELATIVE):
+        if (m := row.find(column.metric, **column.fields)) is not None:
             parts.append(str(m))
     return "; ".join([*parts, f"{row.seconds:.2f} s a film"])
 
@@ -245,7 +247,7 @@ def picture(rows: Sequence[Row]) -> str:
             if point is not None:
                 found.append(point | {"linkage": {"value": m.value, "low": m.low, "high": m.high, "n": m.n}})
         across = f"{title}, max(AUC, 1−AUC)"
-        halves.append(charts.plane(points(found), limits.max_linkage, limits.min_utility, across=across))
+        halves.append(charts.plane(points(found), limits.max_film_linkage, limits.min_skill, across=across))
     return charts.standalone(charts.beside(halves, "Privacy and utility of every method, frozen and adaptive attacker"))
 
 

@@ -71,10 +71,10 @@ def tune(
     method: Annotated[str, typer.Option(help="De-identification method.")] = "updp",
     option: OptionOption = None,
     max_linkage: Annotated[
-        float | None, typer.Option(min=0.5, max=1.0, help="Bound of the strongest attacker; default: the policy's.")
+        float | None, typer.Option(min=0.5, max=1.0, help="Bound of film linkage; default: the policy's.")
     ] = None,
     min_utility: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Bound of usefulness; default: the policy's.")
+        float | None, typer.Option(min=0.0, max=1.0, help="Bound of the skill kept; default: the policy's.")
     ] = None,
     strength: StrengthOption = None,
     films: Annotated[int, typer.Option(min=20, help="Films to try them on.")] = 600,

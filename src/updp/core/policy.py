@@ -127,17 +127,20 @@ class GatePolicy(Section):
     )
     certifiers: tuple[str, ...] = Field((), description="Public keys whose certificates are trusted.")
     certificate_days: int | None = Field(None, ge=1, description="Oldest certificate that counts, in days.")
-    max_linkage: Fraction = Field(
-        0.60, description="Largest upper confidence bound of the strongest attacker's max(AUC, 1-AUC)."
+    min_cell: int = Field(
+        0,
+        ge=0,
+        description="Fewest patients that must share a published record (labels, view, attributes); 0 sets no bound.",
     )
-    max_identification: Fraction = Field(
-        0.10,
-        description="Largest upper confidence bound of naming the patient of a film, above the rate of always naming "
-        "the most frequent one.",
+    max_film_linkage: Fraction = Field(
+        0.55,
+        description="Largest upper confidence bound of finding a patient's film among films with the same published "
+        "record, as an AUC (0.5 is guessing).",
     )
-    max_attributes: Fraction = Field(
-        0.15,
-        description="Largest upper confidence bound of guessing age group or sex, above always naming the majority.",
+    max_film_delta: Fraction = Field(
+        0.05,
+        description="Largest upper confidence bound of how much of that AUC the patient's own pixels add, against "
+        "films made from the same record without them.",
     )
     max_membership: Fraction = Field(
         0.60, description="Largest upper confidence bound of telling whose films trained the generator, as an AUC."
@@ -146,8 +149,10 @@ class GatePolicy(Section):
         0.01,
         description="Largest upper confidence bound of the share of reports in which the second detector sees PHI.",
     )
-    min_utility: Fraction = Field(
-        0.85, description="Smallest lower confidence bound of diagnostic AUC relative to real films."
+    min_skill: Fraction = Field(
+        0.70,
+        description="Smallest lower confidence bound of the diagnostic skill that released films teach: (AUC - 0.5) of "
+        "a judge that learned from them over (AUC - 0.5) of one that learned from real films.",
     )
     max_quarantined: Fraction = Field(1.0, description="Largest share of studies in quarantine.")
 

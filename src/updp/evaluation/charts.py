@@ -74,7 +74,7 @@ class _Frame:
         )
 
 
-LINKAGE = "strongest attacker, max(AUC, 1−AUC)  (0.5: guessing)"
+LINKAGE = "film beyond its record, AUC  (0.5: guessing)"
 
 
 def plane(points: Sequence[Point], max_linkage: float, min_utility: float, *, across: str = LINKAGE) -> Markup:
@@ -87,7 +87,7 @@ def plane(points: Sequence[Point], max_linkage: float, min_utility: float, *, ac
         _axes(
             frame,
             across,
-            "usefulness relative to real films",
+            "diagnostic skill kept, of real films",
             [0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
             _ticks(frame.y0, frame.y1),
         ),

@@ -138,7 +138,8 @@ def point_of(
 ) -> dict[str, Any] | None:
     """A method at one strength as a point of the privacy-utility picture; None where either figure is missing."""
     found = [m for m in measured if m.measured]
-    linkage, utility = find(found, "strongest linkage"), find(found, "diagnosis utility")
+    films = [m for m in found if m.metric == "film linkage"]
+    linkage, utility = max(films, key=lambda m: m.high, default=None), find(found, "diagnostic skill kept")
     if linkage is None or utility is None:
         return None
 
@@ -163,7 +164,7 @@ def points(frontier: Iterable[Mapping[str, Any]], here: Mapping[str, Any] | None
 def _picture(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measurement]) -> Markup | None:
     here = point_of(policy.method.name, policy.method.strength, measured)
     shown = points(facts.get("frontier", ()), here)
-    return charts.plane(shown, policy.gate.max_linkage, policy.gate.min_utility) if shown else None
+    return charts.plane(shown, policy.gate.max_film_linkage, policy.gate.min_skill) if shown else None
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

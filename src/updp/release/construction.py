@@ -10,7 +10,7 @@ from updp.release.gate import Proof
 #: Names of the counts in a shard's tallies: records made again from foreign pixels, and those that came out different.
 CHECKED, DIFFERED = "non-interference/checked", "non-interference/differed"
 #: What non-interference answers: the questions about an image beyond its record.
-ANSWERED = ("linkage", "identification", "attributes")
+ANSWERED = ("film",)
 
 
 def proofs(tallies: Mapping[str, int]) -> list[Proof]:

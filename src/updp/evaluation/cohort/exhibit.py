@@ -34,11 +34,14 @@ class Exhibit:
     released_texts: list[str]
     kept_back: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))  # by the method; none by default
     classes: tuple[str, ...] = FINDINGS  # names of the columns of ``labels``
+    records: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, "U1"))  # what is published of each film
 
     def __post_init__(self) -> None:
         count = len(self.real)
         if not len(self.kept_back):
             object.__setattr__(self, "kept_back", np.zeros(count, bool))
+        if not len(self.records):
+            object.__setattr__(self, "records", published_records(self.views, self.labels))
         for name in self._columns():
             if len(getattr(self, name)) != count:
                 raise ValueError(f"{name} has {len(getattr(self, name))} rows for {count} real films")
@@ -84,3 +87,12 @@ class Exhibit:
 
     def but(self, **changes: Any) -> Exhibit:
         return replace(self, **changes)
+
+
+def published_records(
+    views: NDArray[np.str_], labels: NDArray[np.float32], *further: NDArray[np.str_]
+) -> NDArray[np.str_]:
+    """What a manifest publishes of each film, as one word: view, label set, and further attributes that leave."""
+    sets = ["?" if np.isnan(row).all() else "".join("1" if value == 1 else "0" for value in row) for row in labels]
+    columns: list[Any] = [views, sets, *further]
+    return np.array(["|".join(map(str, row)) for row in zip(*columns, strict=True)])

@@ -25,7 +25,7 @@ from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
 from updp.core.record import Report, Study
 from updp.domains.base import Domain
-from updp.evaluation.cohort.exhibit import Exhibit
+from updp.evaluation.cohort.exhibit import Exhibit, published_records
 from updp.imaging.grey import grey8
 from updp.imaging.read import is_dicom
 from updp.imaging.square import square, without_bars
@@ -221,20 +221,37 @@ def _exhibit(
     real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, shape, real_films)
     listing = file_sum(release / "checksums.sha256")
     released = decoded(cache, ("released", listing, ids, image.size, padded), count, shape, released_films)
+    views, labels = np.array([study.view or "" for study in described]), label_matrix(described, texts, domain)
     return Exhibit(
         real=real,
         released=released,
         patients=np.array([one.patient for one in originals]),
         splits=np.array([one.split for one in originals]),
-        views=np.array([study.view or "" for study in described]),
-        labels=label_matrix(described, texts, domain),
+        views=views,
+        labels=labels,
         classes=domain.labels.classes,
+        records=record_words(policy, described, views, labels),
         ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
         sexes=np.array([study.sex or "" for study in described]),
         real_texts=texts,
         released_texts=["" if study is None else _text(copy, study, sections) for study in counterparts],
         kept_back=np.array([not one.released for one in originals]),
     )
+
+
+def record_words(
+    policy: Policy, studies: list[Study], views: NDArray[np.str_], labels: NDArray[np.float32]
+) -> NDArray[np.str_]:
+    """What the release publishes of each film, as the policy lets out; ages by decade, or hardly two would match."""
+    leaves = policy.release.attributes
+    further = []
+    if "sex" in leaves:
+        further.append(np.array([study.sex or "" for study in studies]))
+    if "age" in leaves:
+        further.append(np.array(["" if study.age is None else str(int(study.age) // 10) for study in studies]))
+    shown = views if "view" in leaves else np.full(len(studies), "")
+    told = labels if "labels" in leaves else np.full_like(labels, np.nan)
+    return published_records(shown, told, *further)
 
 
 def label_matrix(studies: list[Study], texts: list[str], domain: Domain) -> NDArray[np.float32]:

@@ -19,6 +19,8 @@ PROBES: Registry[type[Probe]] = Registry(
     "probe",
     "updp.probes",
     {
+        "record": "updp.evaluation.probes.attacks.record:Record",
+        "film": "updp.evaluation.probes.attacks.film:Film",
         "verification": "updp.evaluation.probes.attacks.verification:Verification",
         "retrieval": "updp.evaluation.probes.attacks.retrieval:Retrieval",
         "identification": "updp.evaluation.probes.attacks.identification:Identification",

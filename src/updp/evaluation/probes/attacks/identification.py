@@ -65,7 +65,7 @@ TRIALS: tuple[tuple[str, str, str], ...] = (
 
 class Identification(Probe):
     name = "identification"
-    question = "identification"
+    question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit, budget = inquiry.exhibit, inquiry.budget

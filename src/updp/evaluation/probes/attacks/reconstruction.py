@@ -150,7 +150,7 @@ def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
 
 class Reconstruction(Probe):
     name = "reconstruction"
-    question = "linkage"
+    question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         from updp.evaluation.probes.attacks.contest import Contest, scored

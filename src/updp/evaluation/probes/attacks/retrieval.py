@@ -58,7 +58,7 @@ def gallery_curve(
 
 class Retrieval(Probe):
     name = "retrieval"
-    question = "linkage"
+    question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         budget, seed, draw = inquiry.budget, inquiry.seed, inquiry.rng

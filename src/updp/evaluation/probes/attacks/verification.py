@@ -45,7 +45,7 @@ FIGURES = ("AUC", "max(AUC, 1−AUC)", "EER", "TPR at 0.01 FPR", "TPR at 0.001 F
 
 class Verification(Probe):
     name = "verification"
-    question = "linkage"
+    question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         if len(inquiry.people) < FEWEST_PATIENTS:

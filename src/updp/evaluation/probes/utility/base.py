@@ -52,7 +52,7 @@ _FULL: dict[str, Any] = {
     "generated": 250,
 }
 _QUICK: dict[str, Any] = {
-    "judges": 1,
+    "judges": 3,
     "epochs": 6,
     "compared": 150,
     "groups": 10,

@@ -24,6 +24,7 @@ from updp.evaluation.probes.base import SCORED, Inquiry, Probe, with_detail
 from updp.evaluation.probes.utility.base import Effort, patients_in
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
 from updp.evaluation.statistics import auc, ratio
+from updp.models.backbone import has_imagenet
 from updp.models.errors import MissingRequirement
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ AGAINST = {
     RELEASED_RELEASED: REAL_REAL,
     MIXED_REAL: REAL_REAL,
 }
-AUC, RELATIVE, SKILL, UTILITY = "diagnosis AUC", "AUC relative to real", "skill kept", "diagnosis utility"
+AUC, RELATIVE, SKILL = "diagnosis AUC", "AUC relative to real", "skill kept"
+#: What the gate reads: the skill kept by judges that learned from released films and are tested on real ones.
+KEPT = "diagnostic skill kept"
 GAP = "subgroup gap in AUC"
 CHANCE = 0.5
 
@@ -145,10 +148,11 @@ class Diagnosis(Probe):
         found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
         for regime, why in missing.items():
             found += [Measurement.missing(metric, why, n=n, regime=regime) for metric in _metrics(regime)]
-        more: dict[str, Any] = {"findings": list(trial.findings)}
+        more: dict[str, Any] = {"findings": list(trial.findings), "judges": effort.judges}
+        more["judges_start_from"] = "ImageNet" if has_imagenet() else "the pack's findings network"
         if len(small) < len(inquiry.whole):
             more["films_left_out"] = len(inquiry.whole) - len(small)
-        return [with_detail(m, **more) for m in (_utility(found, n), *found)]
+        return [with_detail(m, **more) for m in (_kept(found, n), *found)]
 
 
 def _try(
@@ -180,13 +184,15 @@ def _try(
             scores[regime] = _in_order(seen.probabilities[place], names)
         train = small.rows("train")
         given = train[~small.kept_back[train]]
-        ours, theirs = (real.middle[train], small.labels[train]), (released.middle[given], small.labels[given])
+        # Judges start from a network that has seen no film, where it is installed: the pack's own knows findings.
+        start = judge_maps(small, pack, cache, real.middle, released.middle)
+        ours, theirs = (start[0][train], small.labels[train]), (start[1][given], small.labels[given])
         sides = {"real": [ours], "released": [theirs], "mixed": [ours, theirs]}
         steps = max(20, effort.epochs * len(train) // JudgeConfig(1).batch)
         tested = {
-            "real": {REAL_REAL: real, REAL_RELEASED: released},
-            "released": {RELEASED_REAL: real, RELEASED_RELEASED: released},
-            "mixed": {MIXED_REAL: real},
+            "real": {REAL_REAL: start[0], REAL_RELEASED: start[1]},
+            "released": {RELEASED_REAL: start[0], RELEASED_RELEASED: start[1]},
+            "mixed": {MIXED_REAL: start[0]},
         }
         for side, learned in sides.items():
             maps, known = [m for m, _ in learned], [y for _, y in learned]
@@ -195,8 +201,8 @@ def _try(
             except NothingToLearn as nothing:
                 missing.update(dict.fromkeys(tested[side], str(nothing)))
                 continue
-            for regime, seen in tested[side].items():
-                each = [judge.scores(seen.middle[place]).astype(np.float64) for judge in judges]
+            for regime, maps_of in tested[side].items():
+                each = [judge.scores(maps_of[place]).astype(np.float64) for judge in judges]
                 scores[regime] = np.mean(each, axis=0)
                 alone[regime] = [float(mean_auc(truth[:, counted], s[:, counted])) for s in each]
     for regime in [r for r, s in scores.items() if not np.isfinite(s[:, counted]).all()]:
@@ -217,6 +223,22 @@ def _try(
         effort.draws,
     )
     return trial, missing
+
+
+def judge_maps(
+    small: Exhibit, pack: Pack, cache: Cache | None, real: NDArray[Any], released: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What judges learn on, of real and of released films: maps of the ImageNet network, else those of the pack."""
+    if not has_imagenet():
+        return real, released
+    from updp.evaluation.probes.attacks.features import IMAGENET, looked
+
+    there = ~small.kept_back
+    own = looked(small.real, pack, IMAGENET, cache)["middle"]
+    seen = looked(small.paired.released, pack, IMAGENET, cache)["middle"]
+    out = np.full((len(there), *seen.shape[1:]), np.nan, seen.dtype)
+    out[there] = seen
+    return own, out
 
 
 def _in_order(probabilities: ArrayLike, labels: tuple[str, ...]) -> Floats:
@@ -284,27 +306,13 @@ def _relative(trial: Trial) -> list[Measurement]:
     return out
 
 
-def _utility(found: list[Measurement], n: int) -> Measurement:
-    """What the gate reads: the lowest of the frozen judges' ratios and of train released, test real.
-
-    The value is that of the lowest; its lower bound is the lowest of all, since the gate must hold for each.
-    """
-    frozen = [find(found, RELATIVE, regime=regime) for regime in (PACK_RELEASED, REAL_RELEASED)]
-    judged = [m for m in frozen if m is not None and m.measured]
-    learned = find(found, RELATIVE, regime=RELEASED_REAL)
-    if not judged or learned is None or not learned.measured:
-        absent = learned if judged else next((m for m in frozen if m is not None), None)
-        why = absent.reason if absent is not None and absent.reason else "no judge could be trained"
-        return Measurement.missing(UTILITY, why, n=n)
-    contenders = [*judged, learned]
-    worst = min(contenders, key=lambda m: m.value)
-    kept = find(found, SKILL, regime=worst.regime)
-    detail = {
-        **worst.detail,
-        "lowest_of": {str(m.regime): [m.value, m.low, m.high] for m in contenders},
-        "skill_kept": None if kept is None else kept.value,
-    }
-    return replace(worst, metric=UTILITY, low=min(m.low for m in contenders), detail=detail)
+def _kept(found: list[Measurement], n: int) -> Measurement:
+    """What the gate reads: of what lies above guessing, the share that a judge keeps who learned from the release."""
+    learned = find(found, SKILL, regime=RELEASED_REAL)
+    if learned is None or not learned.measured:
+        why = learned.reason if learned is not None and learned.reason else "no judge could be trained"
+        return Measurement.missing(KEPT, why, n=n)
+    return replace(learned, metric=KEPT)
 
 
 def _flips(trial: Trial) -> list[Measurement]:
@@ -418,7 +426,7 @@ def _metrics(regime: str) -> list[str]:
 def _absent(why: str, n: int) -> list[Measurement]:
     detail = {"patients_needed": FEWEST_PATIENTS} if n < FEWEST_PATIENTS else {}
     return [
-        Measurement.missing(UTILITY, why, n=n, detail=detail),
+        Measurement.missing(KEPT, why, n=n, detail=detail),
         *(
             Measurement.missing(metric, why, n=n, regime=regime, detail=detail)
             for regime in (PACK_REAL, REAL_REAL, *AGAINST)

@@ -1,0 +1,91 @@
+"""Genuine pairs of films, impostors with the same published record, and twins: what linkage beyond the record needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from updp.evaluation.probes.base import Pairs, by_patient
+
+#: Another film of the patient, or the very film the released one was made from.
+Protocol = Literal["another film", "own film"]
+#: Impostors of each genuine pair, and released films in place of its own; drawn anew where fewer share the record.
+IMPOSTORS, TWINS = 20, 20
+
+
+@dataclass(frozen=True)
+class Genuine:
+    """Genuine pairs with their matched impostors and twins; row numbers of one exhibit."""
+
+    released: NDArray[np.intp]  # G
+    real: NDArray[np.intp]  # G, of the same patient
+    impostors: NDArray[np.intp]  # G × IMPOSTORS, real films of other patients, records as that of ``real``
+    twins: NDArray[np.intp]  # G × TWINS, released films of other patients, records as that of ``released``
+    unmatched: int  # genuine pairs left out, since nobody shares their record
+
+    def __len__(self) -> int:
+        return len(self.released)
+
+
+def genuine_pairs(
+    records: NDArray[np.str_],
+    patients: NDArray[np.str_],
+    rows: NDArray[Any],
+    protocol: Protocol,
+    rng: np.random.Generator,
+    most: int,
+) -> Genuine:
+    """At most ``most`` genuine pairs a patient among these rows, each with impostors and twins of the same record."""
+    cells: dict[str, NDArray[np.intp]] = {}
+    own_records = records[rows]
+    for record in np.unique(own_records):
+        cells[str(record)] = np.asarray(rows)[own_records == record].astype(np.intp)
+    released: list[int] = []
+    real: list[int] = []
+    impostors: list[NDArray[np.intp]] = []
+    twins: list[NDArray[np.intp]] = []
+    unmatched = 0
+    for films in by_patient(patients, rows):
+        pairs = (
+            [(int(a), int(a)) for a in films]
+            if protocol == "own film"
+            else [(int(a), int(b)) for a in films for b in films if a != b]
+        )
+        for place in rng.permutation(len(pairs))[:most]:
+            left, right = pairs[place]
+            candidates = cells[str(records[right])]
+            candidates = candidates[patients[candidates] != patients[right]]
+            stand_ins = cells[str(records[left])]
+            stand_ins = stand_ins[patients[stand_ins] != patients[left]]
+            if not len(candidates) or not len(stand_ins):
+                unmatched += 1
+                continue
+            released.append(left)
+            real.append(right)
+            impostors.append(_draw(candidates, IMPOSTORS, rng))
+            twins.append(_draw(stand_ins, TWINS, rng))
+    empty = np.empty((0, 1), np.intp)
+    return Genuine(
+        np.array(released, np.intp),
+        np.array(real, np.intp),
+        np.stack(impostors) if impostors else empty,
+        np.stack(twins) if twins else empty,
+        unmatched,
+    )
+
+
+def _draw(rows: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """So many of the rows, each as often as any other up to one."""
+    times = -(-count // len(rows))
+    return np.concatenate([rng.permutation(rows) for _ in range(times)])[:count]
+
+
+def matched_pairs(pairs: Genuine, impostors: int = 4) -> Pairs:
+    """Genuine pairs and some of their impostors as pairs of the same and of different patients."""
+    shown = pairs.impostors[:, :impostors]
+    left = np.concatenate([pairs.released, np.repeat(pairs.released, shown.shape[1])])
+    right = np.concatenate([pairs.real, shown.reshape(-1)])
+    return Pairs(left, right, np.arange(len(left)) < len(pairs))
