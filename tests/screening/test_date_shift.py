@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.screening.objects import KEY
 from updp.screening.date_shift import Shift
 
-WEEK = Shift(dt.timedelta(weeks=-1), 90)
+WEEK = Shift(dt.timedelta(weeks=-1), 90, b"secret of one patient")
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,10 @@ def test_dates(value, moved):
 @pytest.mark.parametrize(
     ("value", "moved"),
     [
-        ("103207", "120207"),
-        ("10:32:07", "120207"),
-        ("103207.123456", "120207.123456"),
         ("1032", "1202"),
+        ("10:32", "1202"),
         ("10", "11"),
-        ("233000", "010000"),
+        ("2330", "0100"),
         ("250000", None),
         ("103207 Smith", None),
         ("noon", None),
@@ -51,11 +49,29 @@ def test_times_go_round_the_clock(value, moved):
     assert WEEK.time(value) == moved
 
 
+@pytest.mark.parametrize("precision", range(7))
+def test_seconds_and_fractions_are_drawn_anew(precision):
+    shift, other = Shift.of(KEY, "M77419"), Shift.of(KEY, "M77420")
+    times = [f"1032{s:02d}" + (f".{(s * 7919) % 10**precision:0{precision}d}" if precision else "") for s in range(60)]
+    moved = [shift.time(value) for value in times]
+    assert {value[:4] for value in moved} == {shift.time("1032")}
+    assert all(len(new) == len(old) and int(new[4:6]) < 60 for new, old in zip(moved, times, strict=True))
+    # neither the value itself nor its distance from a neighbour comes through
+    assert sum(new[4:] == old[4:] for new, old in zip(moved, times, strict=True)) < 6
+    assert len({(int(new[4:6]) - int(old[4:6])) % 60 for new, old in zip(moved, times, strict=True)}) > 20
+    assert moved != [other.time(value) for value in times]
+
+
+def test_the_same_time_of_a_patient_gives_the_same_second_in_every_element():
+    shift = Shift.of(KEY, "M77419")
+    assert shift.time("103207.5") == shift.time("10:32:07.5") == shift.datetime("20190314103207.5")[8:]
+
+
 @pytest.mark.parametrize(
     ("value", "moved"),
     [
-        ("20190314103207", "20190307120207"),
-        ("20190314103207.5+0100", "20190307120207.5"),
+        ("201903141032", "201903071202"),
+        ("201903141032+0100", "201903071202"),
         ("20190314", "20190307"),
         ("201903", "201903"),
         ("2019", "2019"),

@@ -457,6 +457,35 @@ def test_a_wrong_vr_or_value_never_passes(keyword, vr, value):
     assert b"Quib" not in raw_file(cleaned)
 
 
+def every_code_string() -> list[str]:
+    """Keywords of the dictionary whose VR is CS, file meta and repeating groups aside."""
+    from pydicom.datadict import DicomDictionary
+
+    return [row[4] for tag, row in DicomDictionary.items() if row[0] == "CS" and row[4] and tag >> 16 >= 0x0008]
+
+
+@pytest.mark.parametrize("implicit", [False, True])
+def test_no_word_the_standard_does_not_define_stays_in_any_code_string(implicit):
+    ds = film()
+    for keyword in every_code_string():
+        setattr(ds, keyword, "QUIBBLE")
+    cleaned = clean(
+        through_file(ds, implicit=implicit), Nothing(), retain_patient_characteristics=True, retain_device=True,
+        retain_institution=True, retain_uids=True,
+    )  # fmt: skip
+    assert b"QUIBBLE" not in raw_file(cleaned)
+
+
+def test_defined_terms_stay_and_other_values_beside_them_go():
+    ds = film(ImageType=["ORIGINAL", "PRIMARY", "QUIBBLE"], BodyPartExamined="CHEST", ViewPosition="PA",
+              PatientOrientation=["L", "F"], Laterality="QUIBBLE")  # fmt: skip
+    cleaned = clean(through_file(ds))
+    assert list(cleaned.ImageType) == ["ORIGINAL", "PRIMARY"]
+    assert (cleaned.BodyPartExamined, cleaned.ViewPosition, cleaned.Modality) == ("CHEST", "PA", "CR")
+    assert list(cleaned.PatientOrientation) == ["L", "F"]
+    assert not cleaned.get("Laterality")
+
+
 def test_an_element_of_unknown_vr_is_read_as_the_dictionary_says():
     cleaned = clean(with_bytes(element(tag_for_keyword("Manufacturer"), "UN", b"Acme")))
     assert cleaned.Manufacturer == "Acme"

@@ -69,6 +69,7 @@ _FAMILY = {vr: "text" for vr in _TEXT} | {vr: "number" for vr in _NUMBER} | {vr:
 
 _NUMERIC = re.compile(rb"[0-9+\-eE. \\\0]*\Z")
 _CODE = re.compile(rb"[A-Za-z0-9 _\-/.\\\0]*\Z")
+_CONTEXT = re.compile(r"\d{1,5}\Z")
 _UIDS = re.compile(rb"[0-9.\\\0 ]*\Z")
 _AGE_STRING = re.compile(rb"(\d{3})[DWMY][ \0]*\Z")
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
@@ -499,9 +500,7 @@ class _Place:
             if raw and dictionary_VM(element.tag) == "1" and len(raw) != _WIDTH[vr]:
                 return self._fallback(element, rule)
         elif vr == "CS":
-            named = int(element.tag) >> 16 != 0x0028 and raw.decode("latin-1") in self.walk.known
-            if named or not _CODE.match(raw):
-                return self._fallback(element, rule)
+            return self._code_string(element, rule, raw)
         elif vr == "UI":
             if not _UIDS.match(raw):
                 return self._fallback(element, rule)
@@ -513,6 +512,22 @@ class _Place:
                 return self.make(element.tag, vr, "090Y")  # 45 CFR 164.514(b)(2)(i)(C)
         if isinstance(element, RawDataElement) and element.VR == "UN":
             return self.dataset[element.tag]  # written with the VR the dictionary knows
+        return element
+
+
+    def _code_string(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
+        """A CS element with the terms the standard defines for it; a word it does not know could be a name."""
+        if not _CODE.match(raw):
+            return self._fallback(element, rule)
+        terms = tables.defined_terms().get(int(element.tag), frozenset())
+        values = [value.strip(" \0") for value in raw.decode("ascii").split("\\")]
+        kept = [value for value in values if not value or value in terms or ("#" in terms and _CONTEXT.match(value))]
+        if not any(kept) and any(values):
+            return self._fallback(element, rule)
+        if len(kept) != len(values):
+            return self.make(element.tag, "CS", kept if len(kept) > 1 else kept[0])
+        if isinstance(element, RawDataElement) and element.VR == "UN":
+            return self.dataset[element.tag]
         return element
 
 

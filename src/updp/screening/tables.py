@@ -84,6 +84,19 @@ def safe_private() -> dict[tuple[str, int, int], str]:
 
 
 @lru_cache(maxsize=1)
+def defined_terms() -> dict[int, frozenset[str]]:
+    """What an attribute of VR CS may say, by tag; ``#`` stands for any number of up to five digits."""
+    from pydicom.datadict import tag_for_keyword
+
+    terms = {}
+    for keyword, words in read_tsv("defined_terms.tsv"):
+        tag = tag_for_keyword(keyword)
+        assert tag is not None, keyword
+        terms[tag] = frozenset(words.split("|"))
+    return terms
+
+
+@lru_cache(maxsize=1)
 def _iods() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(read_text("iod_types.json"))
     return found
