@@ -25,8 +25,8 @@ POLICY = "[burned_in]\nmode = 'off'\n[method]\nname = 'keep'\n[release]\nshard_s
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "release/README.md": "8d3d48aaa330c4e7",
-    "release/evidence": "e6650ff9dbc89d65",
+    "release/README.md": "a5950403e4a00005",
+    "release/evidence": "1d6b9c3a13fe1346",
     "release/images": "f77a4bd69ed375d3",
     "release/manifest.parquet": "f8428583aa5203b0",
     "release/policy.toml": "c1017363a143fd19",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,10 +18,15 @@ PNG_LEVEL = 4
 PNG_STRATEGY = zlib.Z_RLE
 
 
-def encode_png(pixels: NDArray[np.float32]) -> bytes:
-    """The image as an 8-bit PNG, grey or RGB: header, data and end chunk, nothing else; always the same bytes."""
+def encode_png(pixels: NDArray[np.float32], text: Mapping[str, str] | None = None) -> bytes:
+    """The image as an 8-bit PNG, grey or RGB: header, the text given, data and end chunk; always the same bytes."""
     from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
+    chunks = PngInfo()
+    for name, words in (text or {}).items():
+        chunks.add_text(name, words)
     out = io.BytesIO()
-    Image.fromarray(grey8(pixels)).save(out, "PNG", compress_level=PNG_LEVEL, compress_type=PNG_STRATEGY)
+    image = Image.fromarray(grey8(pixels))
+    image.save(out, "PNG", compress_level=PNG_LEVEL, compress_type=PNG_STRATEGY, pnginfo=chunks)
     return out.getvalue()

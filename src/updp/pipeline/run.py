@@ -39,6 +39,7 @@ from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
 from updp.release.assemble import Outcome, assemble, finished
 from updp.release.construction import CHECKED, DIFFERED
+from updp.release.provenance import provenance
 from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
 from updp.sources.base import Refusal
 
@@ -324,13 +325,14 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
 
 
 def _film(study: Study, job: Job, content: str, ref: str) -> Film:
+    made = provenance(job.policy)
     if job.policy.image.format == "dicom":
         from updp.release.dicom import encode_dicom
 
-        data, suffix = encode_dicom(study), "dcm"
+        data, suffix = encode_dicom(study, job.policy.release.attributes, made), "dcm"
     else:
         assert study.pixels is not None
-        data, suffix = encode_png(study.pixels), "png"
+        data, suffix = encode_png(study.pixels, {"Description": made.statement}), "png"
     row = stations.manifest_row(study, release_shard(study.film_id, job.folders), suffix, job.policy)
     return Film(data, study.report, row, content, ref)
 
@@ -350,8 +352,11 @@ def _tally(tallies: Counter[str], study: Study) -> None:
     """Counts for the evidence: what was removed and what was kept, by kind."""
     for category, count in study.notes.get("phi", {}).items():
         tallies[f"phi/{category}"] += count
-    for name in ("boxes", "boxes_painted", "labels_dropped"):
+    for name in ("boxes", "boxes_painted", "labels_dropped", "labels_lost"):
         tallies[name] += study.notes.get(name, 0)
+    if study.pixels is not None:
+        height, width = study.pixels.shape[:2]
+        tallies[f"size/{width} × {height}"] += 1
     retention = study.notes.get("retention")
     if retention is not None:
         for when, counts in (("before", retention.before), ("after", retention.after)):

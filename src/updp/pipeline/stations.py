@@ -209,6 +209,8 @@ class Pseudonymise:
         if labels is not None:
             labels = tuple(label for label in labels if label in self.allowed)
             unknown = len(study.labels or ()) - len(labels)
+            if unknown and not labels:
+                labels = None  # something was found, and nobody here knows its name: that is not "none found"
         return study.but(
             film_id=self.key.film(study.film_id),
             study_id=self.key.study(study.patient_id, study.study_id),
@@ -222,7 +224,7 @@ class Pseudonymise:
             date=None if study.date is None else study.date + self.key.shift(study.patient_id),
             age=None if study.age is None else min(study.age, 90),
             split=study.split or self.key.split(study.patient_id),
-        ).noted(labels_dropped=unknown)
+        ).noted(labels_dropped=unknown, labels_lost=int(labels is None and unknown > 0))
 
 
 #: The stations; other packages add theirs in the group ``updp.stations``.

@@ -13,6 +13,7 @@ from updp.core.policy import Policy
 from updp.core.reasons import REPAIR, Reason
 from updp.methods import method_info
 from updp.release.manifest import COLUMNS
+from updp.release.provenance import provenance
 from updp.release.signature import file_sum, public_key
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def readme(facts: Mapping[str, Any], policy: Policy, key: Key) -> str:
             info=method_info(policy.method.name),
             columns=COLUMNS,
             public_key=public_key(key),
+            made=provenance(policy),
+            sizes=[name.removeprefix("size/") for name in facts["tallies"] if name.startswith("size/")],
             suffix="dcm" if policy.image.format == "dicom" else "png",
         )
     )
@@ -127,7 +130,7 @@ def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": policy.release.name,
         "description": f"De-identified chest X-rays, {facts['counts']['released']} films, method "
-        f"{policy.method.name}, status {facts['gate']['status']}.",
+        f"{policy.method.name}, status {facts['gate']['status']}. {provenance(policy).statement}",
         "license": policy.release.licence,
         "version": "1.0.0",
         "distribution": [

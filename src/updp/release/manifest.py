@@ -20,7 +20,11 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("shard", "string", "the folder and report file that hold it"),
     ("has_report", "bool", "whether reports/<shard>.jsonl has a line for it"),
     ("view", "string", "PA, AP, LATERAL or null"),
-    ("labels", "list<string>", "findings present; empty: none found; null: not labelled or withheld"),
+    (
+        "labels",
+        "list<string>",
+        "findings present; empty: none found; null: not labelled, withheld or unknown",
+    ),
     ("sex", "string", "F, M, or null (withheld unless the policy releases it)"),
     ("age", "int16", "years, 90 for all above 89; null unless the policy releases it"),
     ("date", "date32", "shifted by the patient's own interval; null unless the policy releases it"),

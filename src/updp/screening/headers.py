@@ -514,7 +514,6 @@ class _Place:
             return self.dataset[element.tag]  # written with the VR the dictionary knows
         return element
 
-
     def _code_string(self, element: Element, rule: _Rule, raw: bytes) -> Element | None:
         """A CS element with the terms the standard defines for it; a word it does not know could be a name."""
         if not _CODE.match(raw):

@@ -87,14 +87,15 @@ def conformance(policy: Policy) -> str:
         out.append(f"| {option} ({state}) | {', '.join(names)} |")
     dates = (
         "Dates move back by whole weeks and times round the clock, both by an amount of the patient's own derived from "
-        "the key."
+        "the key; seconds and fractions of a second are drawn anew by key."
         if policy.header.retain_longitudinal
         else "Dates and times take their basic action."
     )
     out += [
         "",
         dates,
-        "Birth dates take their basic action always. A description keeps only words of radiography from a fixed list",
+        "Birth dates take their basic action always. A code string keeps only terms the standard defines for it. A "
+        "description keeps only words of radiography from a fixed list",
         "and nothing the report detector objects to; sequences of descriptions take their basic action.",
         "Ages over 89 years are written 090Y where ages are kept. AE titles cannot be cleaned and take their basic",
         "action.",
