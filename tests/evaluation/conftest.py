@@ -30,5 +30,6 @@ def made(tmp_path, key, policy):
 def _judges_of_the_pack():
     """The ImageNet network costs more than all of a small pack; one test of its own is about it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("updp.evaluation.probes.utility.diagnosis.has_imagenet", lambda: False)
+        for user in ("diagnosis", "fidelity"):
+            patch.setattr(f"updp.evaluation.probes.utility.{user}.has_imagenet", lambda: False)
         yield

@@ -171,7 +171,8 @@ QUESTIONS: Mapping[str, Question] = {
             "Whether released films teach findings well enough cannot be told with so few patients.",
             (Bound("min_skill", ("diagnostic skill kept",), "lower"),),
             shown=("diagnosis AUC", "skill kept", "findings F1", "gain in findings F1", "gain in BLEU-4",
-                   "gain in ROUGE-L COCO", "FD-classifier", "image–text score"),
+                   "gain in ROUGE-L COCO", "FD-classifier", "image–text score",
+                   "power at 8–16 cycles", "power at 16–32 cycles", "FD-imagenet without bias"),
         ),
     )
 }  # fmt: skip

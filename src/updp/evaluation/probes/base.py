@@ -46,7 +46,8 @@ class Budget:
     sizes: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0)  # shares of the training patients of the attacker-size curve
     galleries: tuple[int, ...] = (10, 25, 50, 100, 200, 400)  # patients of the gallery-size curve
     patients: int = 50  # N of the N-patient classifier
-    networks: tuple[str, ...] = ("vlm", "classifier")  # of the pack, looked through beside the identity network
+    #: Looked through beside the identity network: roles of the pack, and a network that saw no film.
+    networks: tuple[str, ...] = ("vlm", "classifier", "imagenet")
     looks: int = 3  # noise levels at which the generator is asked about a film
     members: int = 150  # most members, and most non-members, of membership inference
     rebuilt: int = 400  # most films rebuilt by the reconstruction attack; 0 leaves it out
@@ -66,7 +67,7 @@ class Budget:
             draws=300,
             sizes=(0.5, 1.0),
             galleries=(25, 100),
-            networks=(),
+            networks=("imagenet",),
             looks=2,
             members=60,
             rebuilt=0,

@@ -8,7 +8,16 @@ import torch
 from safetensors.numpy import save_file
 
 from tests.chance import near
-from tests.evaluation.probes.attacks.hospital import SMALL, Code, Counting, by_name, exhibit, figures, simple_pack
+from tests.evaluation.probes.attacks.hospital import (
+    SMALL,
+    Code,
+    Counting,
+    Learned,
+    by_name,
+    exhibit,
+    figures,
+    simple_pack,
+)
 from updp.core.questions import Exemption
 from updp.evaluation.probes.attacks.attributes import Attributes, age_bins, sex_codes
 from updp.evaluation.probes.attacks.features import as_tensor
@@ -89,6 +98,33 @@ def test_a_generator_that_knows_its_films_by_heart_is_found_out(untouched, tmp_p
         assert out[name].low > 0.5
     assert out["membership AUC (likelihood ratio)"].value > 0.9
     assert "training films" in out["strongest membership"].detail["members_are"]
+
+
+class KnowsReports(Learned):
+    """A generator that names the noise of any film exactly when it is told a report it learned."""
+
+    def __init__(self, reports):
+        super().__init__()
+        self.reports, self.kept = set(reports), None
+
+    def add_noise(self, latents, noise, t):
+        self.kept = noise
+        return super().add_noise(latents, noise, t)
+
+    def noise(self, latents, t, condition):
+        told = torch.tensor([prompt in self.reports for prompt in condition])[:, None, None, None]
+        return torch.where(told, self.kept, torch.zeros_like(latents))
+
+
+def test_a_generator_that_knows_patients_by_their_reports_alone_is_found_out_per_patient(untouched, pack):
+    train = untouched.rows("train")
+    pack.generator = KnowsReports(untouched.real_texts[i] for i in train)
+    members = np.isin(np.arange(len(untouched)), train)
+    out = run(Membership(members), untouched, pack)
+    strongest = out["strongest membership"]
+    assert strongest.low > 0.9
+    assert strongest.n <= len(set(untouched.patients))  # patients, not films
+    assert strongest.detail["films"] > strongest.n
 
 
 def test_a_generator_that_learned_nothing_tells_nothing(untouched, pack):

@@ -12,21 +12,26 @@ import numpy as np
 import pytest
 import torch
 
+from tests.chance import near
 from updp.core.measurement import TooFewPatients
 from updp.evaluation.probes.utility.image_metrics import (
     attribute_distance,
+    band_power,
     film_similarity,
     frechet,
     frechet_distance,
+    frechet_without_bias,
     image_text_score,
     ms_ssim,
     near_copies,
     nearest,
+    power_by_band,
     precision_recall_density_coverage,
     psnr,
     someone_else,
     ssim,
     total_variation,
+    two_sample_test,
     wasserstein,
 )
 from updp.models.errors import MissingRequirement
@@ -400,3 +405,55 @@ def test_image_text_score_is_a_hundred_cosines_above_chance_when_they_belong_tog
     with pytest.raises(ValueError, match="one film, one report"):
         image_text_score(images, texts[:, :3], np.arange(60), encoder="x", seed=0)
     assert "too few patients: 1" in image_text_score(images[:1], texts[:1], ["p"], encoder="x", seed=0).reason
+
+
+# Blur, bias, two samples ---------------------------------------------------------------------------------------------
+
+
+def grain(count: int, size: int = 64, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(128, 20, (count, size, size))
+
+
+def blurred(films: np.ndarray) -> np.ndarray:
+    from scipy.ndimage import gaussian_filter
+
+    return np.stack([gaussian_filter(film, 1.5) for film in films])
+
+
+def test_power_by_band_sees_blur_and_is_one_for_the_films_themselves():
+    films, people = grain(20), [f"p{i}" for i in range(20)]
+    same = power_by_band(films, films, people, seed=0, draws=50)
+    assert [m.metric for m in same] == ["power at 4–8 cycles", "power at 8–16 cycles", "power at 16–32 cycles"]
+    assert [m.value for m in same] == [1.0, 1.0, 1.0]
+    soft = power_by_band(films, blurred(films), people, seed=0, draws=50)
+    assert [m.high < 1 for m in soft] == [True] * 3
+    assert soft[2].value < soft[1].value < soft[0].value
+
+
+def test_a_single_wave_has_its_power_in_its_own_band():
+    across = np.arange(64) / 64
+    wave = 100 + 50 * np.sin(2 * np.pi * 12 * across)[None, None, :] * np.ones((1, 64, 1))
+    power = band_power(wave)[0]
+    assert power[1] > 0.99 * power[:3].sum()
+
+
+def test_the_distance_without_bias_is_near_nothing_for_one_population_and_the_other_is_not():
+    g = np.random.default_rng(0)
+    a, b = g.normal(size=(400, 32)), g.normal(size=(400, 32))
+    people = [f"p{i}" for i in range(400)]
+    m = frechet_without_bias(a, b, people, features="x", seed=0)
+    # The bias of this many films is 2.6 here; what is left of it is a tenth of that.
+    assert m.detail["with_bias"] > 1.5
+    assert abs(m.value) < 0.5
+    assert abs(m.detail["real_to_real"]) < 1.0
+    far = frechet_without_bias(a, b + 1.0, people, features="x", seed=0)
+    assert far.value == pytest.approx(32, rel=0.15)
+
+
+def test_a_classifier_tells_two_populations_apart_and_not_one():
+    g = np.random.default_rng(1)
+    a, b = g.normal(size=(200, 16)), g.normal(size=(200, 16))
+    people = [f"p{i}" for i in range(200)]
+    assert near(two_sample_test(a, b, people, features="x", seed=0, draws=200), 0.5)
+    assert two_sample_test(a, b + 0.7, people, features="x", seed=0, draws=200).low > 0.9
+    assert "too few" in two_sample_test(a[:4], b[:4], people[:4], features="x", seed=0).reason

@@ -72,6 +72,13 @@ class Look:
         self.exhibit = originals.paired
         self.memory: dict[Any, Any] = {}
 
+    @cached_property
+    def networks(self) -> tuple[str, ...]:
+        """Those looked through beside the identity network; the one of ImageNet only where it is installed."""
+        from updp.models.backbone import has_imagenet
+
+        return tuple(role for role in self.budget.networks if role != IMAGENET or has_imagenet())
+
     def films(self, side: Side) -> NDArray[np.uint8]:
         return self.exhibit.real if side == "real" else self.exhibit.released
 
@@ -84,7 +91,7 @@ class Look:
     def key(self) -> str:
         """Everything a trained attacker depends on but its own settings."""
         people = key_of(self.exhibit.patients, self.exhibit.splits, self.originals.kept_back)
-        networks = [weights_digest(self.pack, r) for r in ("identity", *self.budget.networks)]
+        networks = [weights_digest(self.pack, r) for r in ("identity", *self.networks)]
         return key_of(self.digests["real"], self.digests["released"], people, networks)
 
     def kept(self, key: str, make: Any) -> dict[str, NDArray[Any]]:
@@ -121,7 +128,7 @@ class Look:
         """Everything seen, one block of columns a way of looking."""
         maps = self.looked(side, "identity")
         blocks = {"identity": maps["features"].astype(np.float32)}
-        for role in self.budget.networks:
+        for role in self.networks:
             blocks[role] = self.looked(side, role)["features"].astype(np.float32)
         blocks["pixels"] = pixels(self.films(side))
         return blocks

