@@ -258,6 +258,12 @@ def test_a_painted_film_is_read_again_more_thoroughly():
     assert sum(box.painted for box in result.boxes) == 2
 
 
+def test_vertebrae_the_thorough_look_takes_for_figures_are_left_alone():
+    figures = Line((123, 24, 26, 55), "33", 0.99, upright=1, strokes=2, found=0.46)
+    result = screen([line("QUIBBLESWORTH")], [figures])
+    assert sum(box.painted for box in result.boxes) == 1
+
+
 def test_text_that_will_not_go_keeps_the_film_back():
     stubborn = [line("QUIBBLESWORTH")]
     with pytest.raises(Refused) as caught:

@@ -144,7 +144,13 @@ class TextScreen:
         film = pixels
         for turn in range(ROUNDS + 1):
             boxes = [Box(*rect, why="code", painted=True) for rect in find_codes(film)]
-            boxes += [box for line in reader.read(film, thorough=turn > 0) for box in self._judge(film, line, seeds)]
+            lines = reader.read(film, thorough=turn > 0)
+            boxes += [
+                box
+                for line in lines
+                if turn == 0 or _stands_out(line) or seeds.match(line.text)
+                for box in self._judge(film, line, seeds)
+            ]
             # what was painted over holds nothing any more that could be in doubt
             boxes = [box for box in boxes if box.why != "doubt" or not _inside(box, painted.values())]
             if self.policy.doubt == "quarantine" and any(box.why == "doubt" for box in boxes):
@@ -218,6 +224,11 @@ def _is_text(line: Line) -> bool:
     if line.letters >= 4:
         return line.score >= 0.8 or max(w, h) >= 2.2 * min(w, h)
     return line.letters >= 2 and line.score >= 0.85
+
+
+def _stands_out(line: Line) -> bool:
+    """Whether a place counts in the thorough look, which takes vertebrae for figures: a word, or a sure find."""
+    return line.letters >= 4 or line.found >= FOUND
 
 
 def _in_doubt(line: Line, pixels: int) -> bool:
