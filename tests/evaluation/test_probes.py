@@ -79,7 +79,7 @@ def test_too_few_patients_are_blocked_not_crashed(untouched, tmp_path):
     assert not any(m.detail.get("failed") for m in found)
     linkage = judged(found).check("film")
     assert linkage.outcome is Outcome.UNANSWERED
-    assert "at least 10 needed" in linkage.detail
+    assert "4, at least 20 needed" in linkage.detail
 
 
 def test_missing_labels_are_said_and_block(used):
@@ -178,9 +178,9 @@ def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeyp
         assert not any(m.detail.get("failed") for m in found)
         return len(optimizers), sum(film.tobytes() in real for film in seen), len(seen)
 
-    # Judges of real, released and both; captioners raw, released, local, local + released.
-    assert cost(release(1, [2, 7])) == (3 + 4, len(shown), 2 * len(shown) - 2)
-    assert cost(release(2, [5])) == (2 + 2, 0, len(shown) - 1)
+    # Judges of real, released and both, of three seeds each; captioners raw, released, local, local + released.
+    assert cost(release(1, [2, 7])) == (3 * 3 + 4, len(shown), 2 * len(shown) - 2)
+    assert cost(release(2, [5])) == (2 * 3 + 2, 0, len(shown) - 1)
     assert cost(release(2, [5])) == (0, 0, 0)
 
 
