@@ -9,10 +9,19 @@ from markupsafe import Markup
 
 from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
 from updp.core.measurement import Measurement
+from updp.core.policy import Policy
 from updp.core.questions import QUESTIONS
 from updp.evaluation import charts
 from updp.evaluation.evaluate import evaluate
-from updp.evaluation.report import BadFrontier, curve_points, points, read_frontier, thinned
+from updp.evaluation.report import (
+    BadFrontier,
+    curve_points,
+    points,
+    read_frontier,
+    summary,
+    thinned,
+    verdict_sentence,
+)
 
 POINT = {
     "method": "dp-pix",
@@ -154,3 +163,31 @@ def test_what_a_release_adds_stands_in_the_first_table_and_further_views_below()
     assert first("findings F1")
     assert not first("BLEU-4")
     assert not first("meteor_exact_stem")
+
+
+def test_the_page_leads_with_one_sentence_and_a_row_for_every_question(made, key, tmp_path):
+    _, page = written(made, key, passing(), tmp_path)
+    assert "may leave: every question of its policy is answered and holds" in page
+    assert page.index("may leave:") < page.index("<td><b>The film beyond the record</b>") < page.index("What holds")
+    for question in QUESTIONS.values():
+        assert f"<b>{question.title}</b>" in page
+    assert "0.510 <span" in page
+    assert "at most 0.55" in page
+    assert "What would change the verdict" not in page
+
+
+def test_the_page_says_what_failed_and_what_would_change_it(made, key, tmp_path):
+    _, page = written(made, key, [PixelLinkage(), *passing()[1:]], tmp_path)
+    assert "may not leave: the film beyond the record failed." in page
+    assert "another method or strength; more patients would not help" in page
+    unsure = Fixed("film", [figure("film linkage", 0.51, 0.4, 0.6), passing()[0].found[1]])
+    _, page = written(made, key, [unsure, *passing()[1:]], tmp_path)
+    assert "more patients, since only the interval reaches beyond the bound" in page
+
+
+def test_a_proof_by_construction_is_named_in_the_sentence_and_the_row():
+    check = {"name": "film", "question": "film", "outcome": "held", "kind": "construction", "detail": "12 of 12 equal"}
+    facts = {"counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]}}
+    assert "1 by construction" in verdict_sentence(facts)
+    (row,) = summary(facts, Policy(), [])
+    assert (row["kind"], row["detail"], row["m"]) == ("by construction", "12 of 12 equal", None)

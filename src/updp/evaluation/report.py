@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from updp.core.measurement import Measurement, find
 from updp.core.policy import Policy
-from updp.core.questions import QUESTIONS, Outcome
+from updp.core.questions import QUESTIONS, Kind, Outcome
 from updp.evaluation import charts
 from updp.release.card import evidence_page
 
@@ -71,6 +71,9 @@ def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Ma
         .render(
             facts=facts,
             about=facts["evaluation"],
+            sentence=verdict_sentence(facts),
+            rows=summary(facts, policy, measured),
+            changes=changes(facts),
             holds=[a for a in answers if a["outcome"].good],
             fails=[a for a in answers if a["outcome"] in (Outcome.FAILED, Outcome.UNANSWERED)],
             open=[a for a in answers if a["outcome"] is Outcome.NOT_ASKED],
@@ -82,6 +85,75 @@ def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Ma
             missing=_missing(measured),
         )
     )
+
+
+#: How a kind of evidence is called on the page.
+KINDS: Mapping[str, str] = {
+    Kind.MEASURED: "measured on this release's patients",
+    Kind.CONSTRUCTION: "by construction",
+    Kind.CERTIFIED: "by certificate",
+}
+
+
+def verdict_sentence(facts: Mapping[str, Any]) -> str:
+    """The verdict in one sentence that can be quoted."""
+    checks = [check for check in facts["gate"]["checks"] if check["question"] in QUESTIONS]
+    titles = {check["name"]: QUESTIONS[check["question"]].title.lower() for check in checks}
+
+    def named(*outcomes: Outcome) -> str:
+        ended = [check["name"] for check in facts["gate"]["checks"] if check["outcome"] in outcomes]
+        return ", ".join(titles.get(name, name) for name in ended)
+
+    films = f"{facts['counts']['released']} images"
+    if facts["gate"]["status"] == "passed":
+        counted = [(words, sum(check["kind"] == kind for check in checks)) for kind, words in KINDS.items()]
+        how = ", ".join(f"{count} {words}" for words, count in counted if count)
+        exempt = named(Outcome.NOT_APPLICABLE)
+        rest = f"; does not arise: {exempt}" if exempt else ""
+        return f"This release of {films} may leave: every question of its policy is answered and holds ({how}){rest}."
+    if failed := named(Outcome.FAILED):
+        return f"This release of {films} may not leave: {failed} failed."
+    if unanswered := named(Outcome.UNANSWERED):
+        return f"This release of {films} may not leave: {unanswered} could not be answered."
+    return f"Nothing failed for these {films}, but not every question was asked: {named(Outcome.NOT_ASKED)}."
+
+
+def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """One row per question: outcome, kind of evidence, and the figure that decided, with interval, bound and n."""
+    out = []
+    for check in facts["gate"]["checks"]:
+        question = QUESTIONS.get(check["question"] or "")
+        if question is None:
+            continue
+        bounded = [(m, b) for m in measured if m.question == question.id and (b := question.bound_of(m)) and m.measured]
+        row: dict[str, Any] = {"title": question.title, "asks": question.asks, "outcome": check["outcome"], "m": None}
+        row["kind"] = KINDS.get(check["kind"] or "", "")
+        if check["kind"] == Kind.MEASURED and bounded:
+            worst, bound = min(bounded, key=lambda pair: pair[1].margin(policy.gate, pair[0]))
+            word = "at least" if bound.side == "lower" else "at most"
+            row |= {"m": worst, "bound": f"{word} {bound.allowed(policy.gate, worst):.2f}"}
+        else:
+            row["detail"] = check["detail"]
+        out.append(row)
+    return out
+
+
+def changes(facts: Mapping[str, Any]) -> list[str]:
+    """What would change the verdict, check by check."""
+    out = []
+    for check in facts["gate"]["checks"]:
+        outcome = Outcome(check["outcome"])
+        question = QUESTIONS.get(check["question"] or "")
+        title = question.title if question else check["name"].capitalize()
+        if outcome is Outcome.FAILED and check["more_patients"]:
+            out.append(f"{title}: more patients, since only the interval reaches beyond the bound. {check['detail']}")
+        elif outcome is Outcome.FAILED:
+            out.append(f"{title}: another method or strength; more patients would not help. {check['detail']}")
+        elif outcome is Outcome.UNANSWERED:
+            out.append(f"{title}: an answer. {check['detail']}")
+        elif outcome is Outcome.NOT_ASKED:
+            out.append(f"{title}: asking it. {check['detail']}")
+    return out
 
 
 #: Said of a question that no figure answers.
