@@ -40,54 +40,40 @@ FOLDS = 3
 
 @dataclass(frozen=True)
 class Scores:
-    """Similarities of every genuine pair, of its impostors, and of the twins with the same real films."""
+    """Of every genuine pair: its score, those of its impostors, and how its twins do against the same impostors."""
 
     patients: NDArray[np.str_]
     genuine: NDArray[np.float64]  # G
     impostors: NDArray[np.float64]  # G × IMPOSTORS
-    twin_genuine: NDArray[np.float64]  # G × TWINS
-    twin_impostors: NDArray[np.float64]  # G × TWINS × few
-    twin_first: NDArray[np.float64]  # G, how often a twin outscores all impostors
+    twins_above: NDArray[np.float64]  # G, the share of impostors that a twin outscores
+    twins_first: NDArray[np.float64]  # G, how often a twin outscores them all
 
     @property
     def above(self) -> NDArray[np.float64]:
         """The share of its impostors that a genuine pair outscores; its mean is the AUC among matched pairs."""
-        return _above(self.genuine[:, None], self.impostors)
-
-    @property
-    def twins_above(self) -> NDArray[np.float64]:
-        won: NDArray[np.float64] = _above(self.twin_genuine[:, :, None], self.twin_impostors).mean(1)
-        return won
+        return _above(self.genuine, self.impostors)
 
 
 def _above(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    won: NDArray[np.float64] = ((own > others) + 0.5 * (own == others)).mean(-1)
+    won: NDArray[np.float64] = ((own[:, None] > others) + 0.5 * (own[:, None] == others)).mean(1)
     return won
 
 
-def _first(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    out: NDArray[np.float64] = (own[..., None] > others).all(-1).mean(1)
-    return out
-
-
-def score(linker: Linker, pairs: Genuine, patients: NDArray[np.str_], few: int = 4) -> Scores:
+def score(linker: Linker, pairs: Genuine, patients: NDArray[np.str_]) -> Scores:
     """What one attacker says of the pairs."""
-    left, right = linker.left, linker.right
 
     def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-        out: NDArray[np.float64] = np.einsum("...d,...d->...", left[a], right[b], dtype=np.float64)
+        out: NDArray[np.float64] = np.einsum("...d,...d->...", linker.left[a], linker.right[b], dtype=np.float64)
         return out
 
-    probes, twins = pairs.released, pairs.twins
-    shown, some = pairs.impostors[:, :few], twins[:, :few]
-    return Scores(
-        patients[probes],
-        product(probes, pairs.real),
-        product(probes[:, None], pairs.impostors),
-        product(twins, pairs.real[:, None]),
-        product(twins[:, :, None], shown[:, None, :]),
-        _first(product(some, pairs.real[:, None]), product(some[:, :, None], pairs.impostors[:, None, :])),
-    )
+    above, first = np.zeros(len(pairs)), np.zeros(len(pairs))
+    for twins in pairs.twins.T:  # one at a time, which bounds memory
+        own, others = product(twins, pairs.real), product(twins[:, None], pairs.impostors)
+        above += _above(own, others) / pairs.twins.shape[1]
+        first += (own[:, None] > others).all(1) / pairs.twins.shape[1]
+    probes = pairs.released
+    impostors = product(probes[:, None], pairs.impostors)
+    return Scores(patients[probes], product(probes, pairs.real), impostors, above, first)
 
 
 class Film(Probe):
@@ -182,9 +168,9 @@ class Film(Probe):
 
             few = options | {"draws": min(200, inquiry.budget.draws)}
             out.append(measure(metric, low, patients, np.arange(len(same)), chance=rate, **few))
-        first = np.concatenate([_above(part.genuine[:, None], part.impostors) == 1 for part in parts]).astype(float)
+        first = np.concatenate([part.above == 1 for part in parts]).astype(float)
         # Several impostors may be films of one patient, so that guessing succeeds more often than one time in twenty.
-        guessed = float(np.concatenate([part.twin_first for part in parts]).mean())
+        guessed = float(np.concatenate([part.twins_first for part in parts]).mean())
         out.append(measure(RANK, mean, patients, first, chance=guessed, **options))
         return out
 

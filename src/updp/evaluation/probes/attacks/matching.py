@@ -14,6 +14,8 @@ from updp.evaluation.probes.base import Pairs, by_patient
 Protocol = Literal["another film", "own film"]
 #: Impostors of each genuine pair, and released films in place of its own; drawn anew where fewer share the record.
 IMPOSTORS, TWINS = 20, 20
+#: Other films of the patient that a released film is compared with.
+CANDIDATES = 3
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def genuine_pairs(
     rng: np.random.Generator,
     most: int,
 ) -> Genuine:
-    """At most ``most`` genuine pairs a patient among these rows, each with impostors and twins of the same record."""
+    """Genuine pairs of at most ``most`` released films a patient, each with impostors and twins of the same record."""
     cells: dict[str, NDArray[np.intp]] = {}
     own_records = records[rows]
     for record in np.unique(own_records):
@@ -49,13 +51,13 @@ def genuine_pairs(
     twins: list[NDArray[np.intp]] = []
     unmatched = 0
     for films in by_patient(patients, rows):
-        pairs = (
-            [(int(a), int(a)) for a in films]
-            if protocol == "own film"
-            else [(int(a), int(b)) for a in films for b in films if a != b]
-        )
-        for place in rng.permutation(len(pairs))[:most]:
-            left, right = pairs[place]
+        shown = rng.permutation(films)[:most]
+        pairs = [
+            (int(a), int(b))
+            for a in shown
+            for b in ([a] if protocol == "own film" else rng.permutation(films[films != a])[:CANDIDATES])
+        ]
+        for left, right in pairs:
             candidates = cells[str(records[right])]
             candidates = candidates[patients[candidates] != patients[right]]
             stand_ins = cells[str(records[left])]
