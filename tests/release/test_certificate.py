@@ -119,6 +119,22 @@ def test_what_is_no_certificate_is_said_to_be_none(signed, raw):
     assert [detail for detail in faults(policy) if Fault.UNREADABLE.value in detail]
 
 
+@pytest.mark.parametrize("wrong", [None, 1, "text", [], ["text"], [1], {}, {"a": 1}])
+@pytest.mark.parametrize("field", ["format", "subject", "made", "cohort", "measurements"])
+def test_a_certificate_of_the_wrong_shape_is_a_fault_and_no_crash(signed, field, wrong):
+    policy, path = signed(made())
+    whole = json.loads(path.read_text())
+    whole["certificate"][field] = wrong
+    path.write_text(json.dumps(whole))
+    assert faults(policy)
+
+
+def test_a_certificate_nested_without_end_is_a_fault_and_no_crash(signed):
+    policy, path = signed(made())
+    path.write_text('{"certificate": ' + "[" * 100_000)
+    assert faults(policy)
+
+
 def test_a_missing_file_is_a_fault_and_no_crash(signed):
     policy, path = signed(made())
     path.unlink()

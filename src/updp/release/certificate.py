@@ -9,7 +9,6 @@ certificate that a policy names and that has a fault blocks the release.
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import hashlib
 import json
@@ -142,7 +141,7 @@ def read(raw: bytes, trusted: Iterable[str]) -> Certificate | Fault:
         found = Certificate.from_json(stated)
         verifier = Ed25519PublicKey.from_public_bytes(base64.b64decode(signer, validate=True))
         signature = base64.b64decode(whole["signature"], validate=True)
-    except (ValueError, KeyError, TypeError, binascii.Error):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # whatever a wrong shape raises
         return Fault.UNREADABLE
     try:
         verifier.verify(signature, _statement(stated))
