@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    pass
 
 DONE, WRONG_USE, BLOCKED, QUARANTINED = 0, 2, 3, 4
 app = typer.Typer(

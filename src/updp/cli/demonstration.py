@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    pass
 from updp.cli.app import BLOCKED, app
 from updp.cli.console import Progress, console_of, print_checks, print_outcome
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from updp.core.reasons import Reason
-
-if TYPE_CHECKING:
-    pass
 from updp.virtual.chance import stream
 from updp.virtual.examination import EPOCH, EXPLICIT, Examination, save_dicom
 from updp.virtual.films import draw_patient

@@ -10,10 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    pass
 from updp.virtual.chance import stream
 from updp.virtual.examination import EPOCH, Examination
 from updp.virtual.faults import add_faults

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from updp.core.reasons import Reason
 from updp.domains.chest.views import View
-
-if TYPE_CHECKING:
-    pass
 
 Origin = Literal["drawn", "generated"]
 

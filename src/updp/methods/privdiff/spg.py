@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 #: The attributes the network can be conditioned on, in the order of its tokens.
 ATTRIBUTES = ("identity", "age", "sex", "diagnosis")

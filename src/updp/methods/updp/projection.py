@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from updp.methods.updp.blacklist import Vocabulary
-
-if TYPE_CHECKING:
-    pass
 
 Candidates = Literal["top-k", "whitelist-top-k", "whitelist"]
 
