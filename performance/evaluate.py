@@ -20,6 +20,7 @@ from updp.core.keys import Key
 from updp.evaluation.cohort.load import load_case
 from updp.evaluation.evaluate import budget_of, default_probes, learned_in, run_probes
 from updp.models import load_pack
+from updp.release.assemble import located
 
 
 def spent() -> tuple[float, float]:
@@ -45,7 +46,7 @@ class Laps:
 
 
 def evaluated(out: Path, source: Path, key: Key, cache: Path, quick: bool, seed: int) -> tuple[Laps, str]:
-    folder = next(out / name for name in ("release", "blocked") if (out / name).is_dir())
+    folder = located(out)
     laps = Laps()
     case = load_case(folder, source, key, cache=cache / "films")
     pack = load_pack("cxr256")

@@ -25,6 +25,7 @@ from PIL import Image
 
 from updp.core.keys import Key
 from updp.core.policy import Policy
+from updp.release.assemble import located
 
 KEY = Key(bytes(range(32)))
 #: Header, burned-in and report stations have benchmarks of their own.
@@ -141,7 +142,7 @@ def bench_resume(work: Path, films: Path, kills: int, limit: int) -> list[tuple[
     run(films, out, workers=2, limit=limit)
     one = work / "one"
     run(films, one, workers=1, limit=limit)
-    same = identical(whole / "release", out / "release"), identical(whole / "release", one / "release")
+    same = identical(located(whole), located(out)), identical(located(whole), located(one))
     for folder in (whole, out, one):
         shutil.rmtree(folder)
     words = {True: "byte-identical", False: "DIFFERENT"}

@@ -5,8 +5,8 @@ The functions; most are also commands:
     import updp
 
     updp.deidentify("export/", "out/", method="dp-pix")    # updp deidentify export/ out/ --method dp-pix
-    updp.evaluate("out/release", "export/")                # attacks, usefulness, verdict of the gate
-    updp.verify("out/release")                             # the receiver's check
+    updp.evaluate("out/", "export/")                       # attacks, usefulness, verdict of the gate
+    updp.verify("out/release", trusted="PUBLIC KEY")       # the receiver's check
     updp.tune("export/", out="frontier")                   # privacy and usefulness by strength
     updp.scan("Seen by Dr. Smith on 3/4/2019.")            # identifiers in a text
     updp.open_source("export/")                            # iterate over the studies of an export or a release

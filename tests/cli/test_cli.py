@@ -31,10 +31,10 @@ def deidentify(place, *more):
 def test_deidentify_verify_and_vault_tell_the_whole_story(place):
     done = deidentify(place)
     assert done.returncode == 0, done.stderr
-    assert "10 films released" in done.stdout
+    assert "10 films written" in done.stdout
     assert "Not measured" in done.stdout
     public = updp("key", "public", "--key", place / "key").stdout.strip()
-    checked = updp("verify", place / "out" / "release", "--trust", public)
+    checked = updp("verify", place / "out" / "unmeasured", "--trust", public)
     assert checked.returncode == 0
     assert "not measured" in checked.stdout
     linked = updp("vault", "export", place / "out", "--key", place / "key", "--to", place / "links.csv")
@@ -49,7 +49,7 @@ def test_a_blocked_release_exits_with_3_and_is_not_called_release(place):
     (place / "policy.toml").write_text(PLAIN + "[gate]\nrequire_evidence = true\n")
     assert deidentify(place).returncode == 3
     assert (place / "out" / "blocked").is_dir()
-    assert not (place / "out" / "release").exists()
+    assert not (place / "out" / "unmeasured").exists()
 
 
 def test_strict_exits_with_4_when_something_was_kept_back(place, hospital):
@@ -61,8 +61,8 @@ def test_strict_exits_with_4_when_something_was_kept_back(place, hospital):
 
 def test_an_altered_release_exits_with_3(place):
     deidentify(place)
-    (place / "out/release/README.md").write_text("safe!")
-    done = updp("verify", place / "out" / "release")
+    (place / "out/unmeasured/README.md").write_text("safe!")
+    done = updp("verify", place / "out" / "unmeasured")
     assert done.returncode == 3
     assert "Do not use" in done.stdout
 

@@ -231,7 +231,7 @@ def test_a_release_is_the_same_whatever_the_process_did_before(tmp_path, key, pa
             outs.append(tmp_path / f"out{before}")
             deidentify(source, outs[-1], key=key, policy=policy, workers=workers if before else 1)
     torch.set_num_threads(threads)
-    assert same_tree(*(out / "release" for out in outs))
+    assert same_tree(*(out / "unmeasured" for out in outs))
 
 
 def test_a_method_gives_the_same_film_on_any_number_of_threads(pack):

@@ -1,11 +1,12 @@
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from updp.core.policy import BadPolicy, Policy, json_schema
+from updp.core.policy import PRESETS, BadPolicy, Policy, json_schema
 
 
 def test_an_empty_policy_is_a_complete_one():
@@ -49,6 +50,26 @@ def test_a_policy_that_is_not_there_or_not_text_is_said_so(tmp_path):
     (tmp_path / "p.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadPolicy, match="UTF-8"):
         Policy.load(tmp_path / "p.toml")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_read_by_its_name_unless_a_file_has_that_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert Policy.load(Path(name)) == Policy.preset(name)
+    Path(name).write_text("[image]\nsize = 77\n")
+    assert Policy.load(Path(name)).image.size == 77
+
+
+def test_presets_do_what_their_names_say():
+    strict, research, clean_only = (Policy.preset(name) for name in PRESETS)
+    assert strict.gate.require_evidence
+    assert strict.burned_in.doubt == "quarantine"
+    assert strict.gate.max_quarantined < research.gate.max_quarantined < 1
+    assert research == Policy()
+    assert clean_only.method.name == "keep"
+    assert research.method.name != "keep"
+    with pytest.raises(BadPolicy, match="strict, research, clean-only"):
+        Policy.preset("lax")
 
 
 @given(st.text())

@@ -26,7 +26,8 @@ def judge(made, key, probes, **options):
 def test_a_release_that_holds_is_passed_and_sealed_anew(made, key):
     result = judge(made, key, passing())
     assert result.status == "passed"
-    assert result.folder == made[1].folder
+    assert (made[1].folder.name, result.folder.name) == ("unmeasured", "release")
+    assert not made[1].folder.exists()
     checked = updp.verify(result.folder, trusted=public_key(key))
     assert checked.intact
     assert checked.status == "passed"

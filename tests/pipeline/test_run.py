@@ -34,16 +34,16 @@ def run(source, out, key, policy, **more):
 
 
 def rows_of(out):
-    return list(manifest.read(out / "release" / "manifest.parquet"))
+    return list(manifest.read(out / "unmeasured" / "manifest.parquet"))
 
 
 def test_a_manifest_becomes_a_verified_release_that_is_marked_not_measured(hospital, tmp_path, key, policy):
     outcome = run(hospital.write(), tmp_path / "out", key, policy)
     assert (outcome.status, outcome.released, outcome.quarantined) == ("not-measured", 10, {})
-    result = verify(tmp_path / "out" / "release")
+    result = verify(tmp_path / "out" / "unmeasured")
     assert result.intact, result.checks
     assert result.status == "not-measured"
-    assert "proves nothing about privacy" in (tmp_path / "out" / "release" / "README.md").read_text()
+    assert "proves nothing about privacy" in (tmp_path / "out" / "unmeasured" / "README.md").read_text()
 
 
 def test_no_name_or_number_of_a_patient_is_anywhere_in_the_output_but_the_sealed_vault(hospital, tmp_path, key, policy):
@@ -54,7 +54,7 @@ def test_no_name_or_number_of_a_patient_is_anywhere_in_the_output_but_the_sealed
 
 def test_findings_reach_the_release(hospital, tmp_path, key, policy):
     run(hospital.write(), tmp_path / "out", key, policy)
-    lines = [json.loads(line) for path in (tmp_path / "out/release/reports").iterdir() for line in path.open()]
+    lines = [json.loads(line) for path in (tmp_path / "out/unmeasured/reports").iterdir() for line in path.open()]
     assert len(lines) == 10
     for line in lines:
         assert "No pneumothorax. Small left effusion, 4 mm nodule." in line["sections"]["findings"]
@@ -74,14 +74,14 @@ def test_the_order_of_the_release_says_nothing_about_the_order_of_the_source(tmp
     place = {key.film(row["film_id"]): n for n, row in enumerate(hospital.rows)}
     order = [place[row["release_id"]] for row in rows_of(tmp_path / "out")]
     assert abs(np.corrcoef(order, range(40))[0, 1]) < 0.5
-    assert {int(p.stat().st_mtime) for p in (tmp_path / "out/release").rglob("*") if p.is_file()} == {315_532_800}
+    assert {int(p.stat().st_mtime) for p in (tmp_path / "out/unmeasured").rglob("*") if p.is_file()} == {315_532_800}
 
 
 def test_the_release_does_not_depend_on_the_number_of_workers(hospital, tmp_path, key, policy):
     source = hospital.write()
     run(source, tmp_path / "one", key, policy, workers=1)
     run(source, tmp_path / "two", key, policy, workers=2)
-    assert same_tree(tmp_path / "one" / "release", tmp_path / "two" / "release")
+    assert same_tree(tmp_path / "one" / "unmeasured", tmp_path / "two" / "unmeasured")
 
 
 def test_another_key_gives_other_pseudonyms_and_another_seed_other_noise(hospital, tmp_path, key):
@@ -94,16 +94,16 @@ def test_another_key_gives_other_pseudonyms_and_another_seed_other_noise(hospita
     assert ids[0].isdisjoint(ids[1])
     assert ids[0] == ids[2]
     film = rows_of(tmp_path / "a")[0]["file_name"]
-    assert (tmp_path / "a/release" / film).read_bytes() != (tmp_path / "c/release" / film).read_bytes()
+    assert (tmp_path / "a/unmeasured" / film).read_bytes() != (tmp_path / "c/unmeasured" / film).read_bytes()
 
 
 def test_running_a_finished_release_again_confirms_it(hospital, tmp_path, key, policy):
     source = hospital.write()
     first = run(source, tmp_path / "out", key, policy)
-    before = (tmp_path / "out/release/signature").stat().st_ino
+    before = (tmp_path / "out/unmeasured/signature").stat().st_ino
     again = run(source, tmp_path / "out", key, policy)
     assert (again.released, again.status) == (first.released, first.status)
-    assert (tmp_path / "out/release/signature").stat().st_ino == before
+    assert (tmp_path / "out/unmeasured/signature").stat().st_ino == before
 
 
 def test_labels_outside_the_known_sets_never_leave(hospital, tmp_path, key, policy):
@@ -116,7 +116,7 @@ def test_the_terms_a_hospital_blocks_stay_in_the_hospital(hospital, tmp_path, ke
     policy = Policy.parse(PLAIN + "[report]\nblock = ['Zanthora Quibblesworth', 'MRN7741982']\n")
     assert run(hospital.write(), tmp_path / "out", key, policy).released == 10
     assert sweep(tmp_path / "out") == []
-    assert verify(tmp_path / "out" / "release").intact
+    assert verify(tmp_path / "out" / "unmeasured").intact
 
 
 def test_attributes_leave_only_if_the_policy_says_so(hospital, tmp_path, key):
@@ -135,7 +135,7 @@ def test_attributes_leave_only_if_the_policy_says_so(hospital, tmp_path, key):
 
 def test_a_withheld_report_stays(hospital, tmp_path, key):
     run(hospital.write(), tmp_path / "out", key, Policy.parse(PLAIN + "[report]\nmode = 'withhold'\n"))
-    assert list((tmp_path / "out/release/reports").iterdir()) == []
+    assert list((tmp_path / "out/unmeasured/reports").iterdir()) == []
 
 
 def test_films_leave_as_dicom_if_the_policy_says_so(hospital, tmp_path, key):
@@ -144,7 +144,7 @@ def test_films_leave_as_dicom_if_the_policy_says_so(hospital, tmp_path, key):
     policy = Policy.parse(PLAIN.replace("size = 64", "size = 64\nformat = 'dicom'"))
     run(hospital.write(), tmp_path / "out", key, policy)
     rows = rows_of(tmp_path / "out")
-    data = pydicom.dcmread(tmp_path / "out/release" / rows[0]["file_name"])
+    data = pydicom.dcmread(tmp_path / "out/unmeasured" / rows[0]["file_name"])
     assert data.PatientID == rows[0]["patient"]
     assert data.pixel_array.shape == (64, 64)
     assert data.PatientIdentityRemoved == "YES"
@@ -209,7 +209,7 @@ def test_a_bad_film_is_kept_back_with_its_reason_and_the_others_leave(
     assert sweep(tmp_path / "out") == []
     printed = "".join(capfd.readouterr())
     assert not any(word in printed for word in CANARIES)
-    assert verify(tmp_path / "out" / "release").intact
+    assert verify(tmp_path / "out" / "unmeasured").intact
 
 
 @pytest.mark.parametrize(
@@ -234,13 +234,14 @@ def test_a_bad_row_is_kept_back_with_its_reason_and_the_others_leave(hospital, t
     assert sweep(tmp_path / "out") == []
 
 
-def test_the_same_film_under_two_patients_stays(hospital, tmp_path, key, policy):
-    hospital.add(10)
-    (hospital.root / "Quibblesworth_10.png").write_bytes((hospital.root / "Quibblesworth_0.png").read_bytes())
+def test_the_same_film_under_two_patients_stays(tmp_path, key, policy):
+    hospital = Hospital(tmp_path / "export", films=20)
+    hospital.add(20)
+    (hospital.root / "Quibblesworth_20.png").write_bytes((hospital.root / "Quibblesworth_0.png").read_bytes())
     outcome = run(hospital.write(), tmp_path / "out", key, policy)
     assert outcome.quarantined == {"film-shared-by-patients": 2}
-    assert outcome.released == 9
-    assert verify(tmp_path / "out" / "release").intact
+    assert outcome.released == 19
+    assert verify(tmp_path / "out" / "unmeasured").intact
 
 
 def test_a_study_without_a_report_leaves_unless_the_policy_requires_one(hospital, tmp_path, key, policy):
@@ -369,7 +370,22 @@ def test_a_source_of_nothing_but_bad_films_is_blocked(hospital, tmp_path, key, p
     outcome = run(hospital.write(), tmp_path / "out", key, policy)
     assert outcome.status == "blocked"
     assert outcome.folder == tmp_path / "out" / "blocked"
+    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"blocked", "vault"}
+
+
+@pytest.mark.parametrize("name", ["keep", "blur"])
+def test_what_was_not_measured_is_never_called_a_release(hospital, tmp_path, key, name):
+    policy = Policy.parse(PLAIN.replace("'keep'", f"'{name}'"))
+    outcome = run(hospital.write(), tmp_path / "out", key, policy)
+    assert outcome.folder == tmp_path / "out" / "unmeasured"
     assert not (tmp_path / "out" / "release").exists()
+    assert run(hospital.root, tmp_path / "out", key, policy).folder == outcome.folder
+
+
+def test_a_run_that_keeps_back_more_than_a_tenth_is_blocked_without_any_policy(hospital, tmp_path, key, policy):
+    for row in hospital.rows[:2]:
+        empty(hospital.root / row["image"])
+    assert run(hospital.write(), tmp_path / "out", key, policy).status == "blocked"
 
 
 def test_too_many_studies_kept_back_blocks_the_release(hospital, tmp_path, key):
@@ -414,7 +430,7 @@ def test_a_resumed_run_does_only_what_is_missing(hospital, tmp_path, key, policy
     run(source, tmp_path / "out", key, policy)
     assert len(seen) == 6
     run(source, tmp_path / "whole", key, policy)
-    assert same_tree(tmp_path / "out" / "release", tmp_path / "whole" / "release")
+    assert same_tree(tmp_path / "out" / "unmeasured", tmp_path / "whole" / "unmeasured")
 
 
 @pytest.mark.parametrize(
@@ -449,7 +465,7 @@ def test_a_film_lost_from_a_landed_shard_is_made_again(hospital, tmp_path, key, 
     films[1].write_bytes(b"")
     run(source, tmp_path / "out", key, policy)
     run(source, tmp_path / "whole", key, policy)
-    assert same_tree(tmp_path / "out" / "release", tmp_path / "whole" / "release")
+    assert same_tree(tmp_path / "out" / "unmeasured", tmp_path / "whole" / "unmeasured")
 
 
 def test_a_damaged_shard_record_is_made_again(hospital, tmp_path, key, policy):
@@ -466,7 +482,7 @@ def test_what_an_abandoned_attempt_left_does_not_reach_the_release(hospital, tmp
     (folder / "stray.png").write_bytes(b"Zanthora")
     (folder.parent / "99999").mkdir()
     run(source, tmp_path / "out", key, policy)
-    assert verify(tmp_path / "out" / "release").intact
+    assert verify(tmp_path / "out" / "unmeasured").intact
     assert not list((tmp_path / "out").rglob("stray.png"))
 
 
@@ -479,7 +495,7 @@ def test_what_a_killed_assembly_left_does_not_reach_the_release(hospital, tmp_pa
         (build / name).write_bytes(b"half a file")
     run(source, tmp_path / "out", key, policy)
     run(source, tmp_path / "whole", key, policy)
-    assert same_tree(tmp_path / "out" / "release", tmp_path / "whole" / "release")
+    assert same_tree(tmp_path / "out" / "unmeasured", tmp_path / "whole" / "unmeasured")
 
 
 def test_a_run_cut_off_before_any_rename_resumes_to_the_same_release(tmp_path, key, policy, monkeypatch):
@@ -509,7 +525,7 @@ def test_a_run_cut_off_before_any_rename_resumes_to_the_same_release(tmp_path, k
             else:
                 break
         run(source, out, key, policy)
-        assert same_tree(out / "release", tmp_path / "whole" / "release"), cut
+        assert same_tree(out / "unmeasured", tmp_path / "whole" / "unmeasured"), cut
     assert cut > 10
 
 
@@ -556,7 +572,7 @@ def test_a_run_killed_at_random_moments_and_resumed_is_byte_identical(tmp_path, 
             child.wait()
             kills += 1
     assert run(source, tmp_path / "out", key, policy).released == 60
-    assert same_tree(tmp_path / "out" / "release", tmp_path / "whole" / "release")
+    assert same_tree(tmp_path / "out" / "unmeasured", tmp_path / "whole" / "unmeasured")
     assert not (tmp_path / "out" / ".work").exists()
     assert kills
 

@@ -19,7 +19,7 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("verify")
     source = Hospital(root / "export").write()
     deidentify(source, root / "out", key=Key(bytes(range(32))), policy=Policy.parse(PLAIN), workers=1)
-    return root / "out" / "release"
+    return root / "out" / "unmeasured"
 
 
 @pytest.fixture

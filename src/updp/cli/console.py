@@ -136,12 +136,17 @@ def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
 def print_outcome(console: Console, outcome: Outcome) -> None:
     from updp.core.reasons import REPAIR, Reason
 
-    console.print(f"[bold]{outcome.released}[/] films released to {outcome.folder}", soft_wrap=True)
+    done = "released to" if outcome.status == "passed" else "written to"
+    console.print(f"[bold]{outcome.released}[/] films {done} {outcome.folder}", soft_wrap=True)
     if outcome.skipped:
         console.print(f"{outcome.skipped} lateral films passed over")
     for code, count in outcome.quarantined.items():
         console.print(f"[yellow]{count}[/] kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
     if outcome.status == "not-measured":
-        console.print("[yellow]Not measured:[/] no attack was run and no usefulness tested; the release is marked so.")
+        console.print(
+            "[yellow]Not measured:[/] no attack was run and no usefulness tested, so this is no release yet. "
+            "`updp evaluate` decides.",
+            soft_wrap=True,
+        )
     elif outcome.status == "blocked":
         console.print("[bold red]Blocked by the gate.[/] See evidence/report.html in that folder.")

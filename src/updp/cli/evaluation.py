@@ -13,7 +13,7 @@ from updp.cli.console import OptionOption, StrengthOption, console_of, planned, 
 
 @app.command()
 def evaluate(
-    release: Annotated[Path, typer.Argument(help="A release folder of this hospital, beside its vault.")],
+    release: Annotated[Path, typer.Argument(help="The output of `updp deidentify`, or the folder of films in it.")],
     source: Annotated[Path, typer.Option(help="The source it was made from.")],
     out: Annotated[
         Path | None,

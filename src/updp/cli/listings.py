@@ -58,12 +58,16 @@ def packs() -> None:
 def show_policy(
     schema: Annotated[bool, typer.Option("--schema", help="The JSON schema instead.")] = False,
     check: Annotated[Path | None, typer.Option(help="Check a policy file.")] = None,
+    preset: Annotated[str | None, typer.Option(help="A preset instead: strict, research or clean-only.")] = None,
 ) -> None:
-    """Print the default policy, its JSON schema, or check a policy file."""
-    from updp.core.policy import Policy, json_schema
+    """Print the default policy, a preset or the JSON schema, or check a policy file."""
+    from updp.core.policy import Policy, json_schema, preset_text
 
     if check:
         Policy.load(check)
         typer.echo(f"{check}: a valid policy")
+    elif preset:
+        Policy.preset(preset)
+        typer.echo(preset_text(preset), nl=False)
     else:
         typer.echo(json_schema() if schema else Policy().to_toml(), nl=False)

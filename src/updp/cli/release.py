@@ -20,7 +20,9 @@ def deidentify(
         float | None, typer.Option(min=0.0, max=1.0, help="0 is closest to the original, 1 is most private.")
     ] = None,
     option: OptionOption = None,
-    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Policy file (TOML), or a preset: strict, research, clean-only.")
+    ] = None,
     pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,
     key: KeyOption = None,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,

@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+#: Policies that ship, strictest first; each file says what it is for.
+PRESETS = ("strict", "research", "clean-only")
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -115,7 +118,7 @@ class GatePolicy(Section):
     that a release with too few patients for certainty is blocked, with the number of patients that would suffice."""
 
     require_evidence: bool = Field(
-        False, description="Block a release whose privacy and utility were not measured (else it is marked so)."
+        False, description="Block what was not measured (else its folder is named `unmeasured`)."
     )
     accept: tuple[Literal["measured", "construction", "certified"], ...] = Field(
         ("measured", "construction", "certified"),
@@ -154,7 +157,9 @@ class GatePolicy(Section):
         description="Smallest lower confidence bound of the diagnostic skill that released films teach: (AUC - 0.5) of "
         "a judge that learned from them over (AUC - 0.5) of one that learned from real films.",
     )
-    max_quarantined: Fraction = Field(1.0, description="Largest share of studies in quarantine.")
+    max_quarantined: Fraction = Field(
+        0.1, description="Largest share of studies in quarantine; more says that something is wrong with the export."
+    )
 
 
 class Policy(Section):
@@ -171,14 +176,23 @@ class Policy(Section):
 
     @classmethod
     def load(cls, path: Path) -> Policy:
-        """Read a TOML policy; what is wrong with it is said with its line."""
+        """Read a TOML policy, or the preset of that name; what is wrong with it is said with its line."""
+        if str(path) in PRESETS and not path.exists():
+            return cls.preset(str(path))
         try:
             text = path.read_text("utf-8")
         except FileNotFoundError:
-            raise BadPolicy(f"{path}: no such policy file") from None
+            raise BadPolicy(f"{path}: no such policy file, and no preset ({', '.join(PRESETS)})") from None
         except (OSError, UnicodeDecodeError):
             raise BadPolicy(f"{path}: the policy file cannot be read as UTF-8 text") from None
         return cls.parse(text, name=str(path))
+
+    @classmethod
+    def preset(cls, name: str) -> Policy:
+        """A policy that ships with the package."""
+        if name not in PRESETS:
+            raise BadPolicy(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
+        return cls.parse(preset_text(name), name=name)
 
     @classmethod
     def parse(cls, text: str, name: str = "policy") -> Policy:
@@ -218,6 +232,11 @@ class Policy(Section):
                     out.append(f"{name} = {json.dumps(value)}")
             out.append("")
         return "\n".join(out)
+
+
+def preset_text(name: str) -> str:
+    """A preset as it is written, with its reasons."""
+    return resources.files("updp.core").joinpath("presets", f"{name}.toml").read_text("utf-8")
 
 
 def json_schema() -> str:

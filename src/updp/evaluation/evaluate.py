@@ -30,6 +30,7 @@ from updp.core.storage import write_bytes
 from updp.domains import domain_of
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
 from updp.release import certificate, construction
+from updp.release.assemble import located, restate
 from updp.release.gate import Verdict, judge
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def evaluate(
 ) -> Evaluation:
     """Run attacks on a release of ``source``, measure its usefulness, and decide whether it passes the gate.
 
+    ``release`` is its folder, or the output of the run that made it.
     Without ``out`` the evidence is written into the release; the release is signed again and its folder is named after
     the verdict. With ``out`` the release is not changed and a report for the hospital is written there. ``pack`` is
     that of the release unless it is given. ``frontier`` are points of `updp tune` or `updp bench methods` to show
@@ -91,7 +93,7 @@ def evaluate(
     from updp.methods import pack_of
     from updp.models import load_pack
 
-    folder = Path(release).absolute()
+    folder = located(Path(release).absolute())
     opened = key if isinstance(key, Key) else Key.load(Path(key) if key else default_path())
     target = None if out is None else _outside(Path(out).absolute(), folder)
     store = Path(cache).absolute() if cache else folder.parent / ".cache"
@@ -308,7 +310,6 @@ def _written(
     target: Path | None,
 ) -> Evaluation:
     from updp.evaluation.report import page, sheet
-    from updp.release.assemble import restate
 
     if target is None:
         made = page(facts, case.policy, films=sheet(case.exhibit, real=False))

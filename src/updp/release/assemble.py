@@ -31,6 +31,8 @@ from updp.release.shard import STAMP, ShardRecord
 from updp.release.signature import checksum_line, file_sum, sign
 from updp.screening import conformance
 
+#: What a verdict calls its folder: only what passed on evidence is a release.
+FOLDERS: dict[Status, str] = {"passed": "release", "not-measured": "unmeasured", "blocked": "blocked"}
 #: Films held before they are written to the sorter's files.
 _HELD = 4096
 
@@ -40,7 +42,7 @@ class Outcome:
     """How a run ended."""
 
     status: Status
-    folder: Path  # OUT/release, or OUT/blocked
+    folder: Path  # OUT/release, OUT/unmeasured or OUT/blocked
     released: int
     quarantined: dict[str, int] = field(default_factory=dict)  # reason -> studies
     skipped: int = 0  # lateral films passed over
@@ -48,7 +50,7 @@ class Outcome:
 
 def finished(out: Path) -> Outcome | None:
     """The outcome of a run that already ended at ``out``."""
-    for name in ("release", "blocked"):
+    for name in FOLDERS.values():
         try:
             evidence = json.loads((out / name / "evidence" / "evaluation.json").read_bytes())
             counts = evidence["counts"]
@@ -56,6 +58,13 @@ def finished(out: Path) -> Outcome | None:
         except (OSError, ValueError, KeyError):
             continue
     return None
+
+
+def located(place: Path) -> Path:
+    """The folder of films and evidence at ``place``: itself, or the one a run at ``place`` ended with."""
+    if (place / "manifest.parquet").is_file():
+        return place
+    return next((place / name for name in FOLDERS.values() if (place / name / "manifest.parquet").is_file()), place)
 
 
 def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
@@ -95,15 +104,10 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     facts = _facts(policy, released, reasons, tallies, verdict) | {"certificates": list(certified.signed)}
     with (out / ".work" / "sums").open("rb") as lines:
         seal(build, facts, policy, key, lines, card.evidence_page(facts, policy))
-    folder = out / folder_name(verdict.status)
+    folder = out / FOLDERS[verdict.status]
     os.rename(build, folder)
     sync_folder(out)
     return Outcome(verdict.status, folder, released, dict(sorted(reasons.items())))
-
-
-def folder_name(status: Status) -> str:
-    """What failed the gate is never called a release."""
-    return "blocked" if status == "blocked" else "release"
 
 
 def seal(folder: Path, facts: dict[str, Any], policy: Policy, key: Key, sums: Iterable[bytes], page: str) -> None:
@@ -135,8 +139,8 @@ def restate(release: Path, facts: dict[str, Any], policy: Policy, key: Key, page
     Films are linked, not copied. The caller has checked the release against its checksums.
     """
     status: Status = facts["gate"]["status"]
-    renamed = status == "blocked" or release.name == "blocked"  # a name the hospital chose stays, while it may
-    target = release.with_name(folder_name(status)) if renamed else release
+    renamed = status == "blocked" or release.name in FOLDERS.values()  # a name the hospital chose stays, while it may
+    target = release.with_name(FOLDERS[status]) if renamed else release
     if target != release and target.exists():
         raise OutputError(f"there is already a folder named {target.name} beside this release; move it away")
     made, superseded = release.with_name(".restated"), release.with_name(".superseded")

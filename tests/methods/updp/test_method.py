@@ -243,8 +243,8 @@ def test_a_release_made_with_updp_is_verified_and_names_no_one(tmp_path, key, pa
     outcome = deidentify(source, tmp_path / "out", key=key, policy=policy, workers=1)
     assert outcome.released == 6
     assert sweep(tmp_path / "out") == []
-    assert verify(tmp_path / "out" / "release").intact
-    rows = list(manifest.read(tmp_path / "out" / "release" / "manifest.parquet"))
+    assert verify(tmp_path / "out" / "unmeasured").intact
+    rows = list(manifest.read(tmp_path / "out" / "unmeasured" / "manifest.parquet"))
     decided = [json.loads(row["decided"]) for row in rows]
     assert {(one["mode"], one["rerolls"]) for one in decided} == {("resolved", 0)}
 
