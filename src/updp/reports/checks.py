@@ -149,6 +149,14 @@ def _groups(match: re.Match[str], text: str) -> bool:
     return digits(match.group()) >= 6 and not _YEARS.fullmatch(match.group())
 
 
+_NAME_JUST_BEFORE = re.compile(r"(?:[A-Z][A-Za-z'-]+,? |[A-Za-z]: ?|[(#] ?)$")
+
+
+def _pairs(match: re.Match[str], text: str) -> bool:
+    """Three pairs of digits are a record number behind a name, a field or a bracket; elsewhere they are values."""
+    return bool(_NAME_JUST_BEFORE.search(text, max(0, match.start() - 28), match.start()))
+
+
 _NAME_BEFORE = re.compile(r"([A-Z][A-Za-z'-]+) \($")
 
 
@@ -228,13 +236,24 @@ def _address(match: re.Match[str], text: str) -> bool:
 
 
 def _initials(match: re.Match[str], text: str) -> bool:
-    letters = next(filter(None, match.groups())).lower()
-    return vocabulary().get(letters, "0") < "2" and letters not in _white() and letters not in _NO_TYPIST
+    return typed_initials(next(filter(None, match.groups())).lower())
+
+
+def typed_initials(letters: str) -> bool:
+    """Two letters that are no word of every text, or three that are hardly one."""
+    if letters in _white() or letters in _NO_TYPIST or letters in _NO_INITIALS:
+        return False
+    return len(letters) == 2 or vocabulary().get(letters, "0") < "2"
+
+
+_NO_INITIALS = word_class("no_initials")
 
 
 def _surnames(match: re.Match[str], text: str) -> bool:
     known, words = names(), vocabulary()
     three = [match[g].lower() for g in ("one", "two", "three")]
+    if any(w in _white() for w in three) or text[match.end() : match.end() + 1] == "-":
+        return False  # "Lynch, Cowden and Peutz-Jeghers"
     return sum(known.get(w, "00U")[1] > "1" and words.get(w, "0") < "3" for w in three) >= 2
 
 
@@ -285,16 +304,25 @@ def _state_zip(match: re.Match[str], text: str) -> bool:
     )
 
 
-_LETTERED_UNIT = re.compile(r"(?:floor|room|bed|wing|bay|ward|rm|pod|building|tower|pavilion|bldg|cubicle)\s[a-z]")
+_LETTERED_KINDS = word_class("lettered_places")
+#: Words for a place that mean something else unless they open a line or a sentence, or stand behind a preposition.
+_DOUBTFUL_KINDS = frozenset(("cell", "chair", "couch", "or", "locker"))
+_PLACED = re.compile(r"(?:^|[\n.;:,(]\s?|\b(?:in|to|from|at|his|her|the)\s)$")
 
 
 def _unit(match: re.Match[str], text: str) -> bool:
-    found = match.group("v").lower()
-    if _LETTERED_UNIT.fullmatch(found):
-        return (
-            match.group("v").split()[-1].isupper() and text[match.start() : match.end()].split()[-1] != "A"
-        ) or "ward" in found
-    return digits(found) > 0
+    kind, value = match["kind"], match["v"]
+    plain = kind.lower()
+    if kind == "POD":
+        return False  # a day after an operation
+    if plain in _DOUBTFUL_KINDS:
+        if plain == "or" and not (kind == "OR" and value[0].isdigit() and len(value) < 4):
+            return False
+        if not _PLACED.search(text, max(0, match.start() - 6), match.start()):
+            return False
+    if value.isalpha():
+        return plain in _LETTERED_KINDS and value.isupper() and (value != "A" or plain == "ward")
+    return True
 
 
 _STREET_NEXT = re.compile(r"\s[A-Z0-9][\w']*\s(?:St|Ave|Rd|Bl|Dr|Ln|La|Ro)|\s(?:St|Ave|Rd|Blvd|Street|Road)")
@@ -433,6 +461,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "saint": _saint,
     "childrens": _childrens,
     "bracketed": _bracketed,
+    "pairs": _pairs,
 }
 
 STATES = word_class("states")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from updp.reports.edges import widen
+from updp.reports.edges import beside, widen
 from updp.reports.lexeme import Lexeme, is_medical
 from updp.reports.lexicon import word_class
 from updp.reports.merge import cut, joined, merge
@@ -27,6 +27,7 @@ NAME_THRESHOLD = 0.3
 _OPENINGS = ("B-NAME", "I-NAME", "B-LOC", "I-LOC", "B-INST", "B-ID")
 
 _PARTICLES = word_class("particles")
+_CREDENTIALS = word_class("span_credentials")
 _INSTITUTION = word_class("institution_generic")
 _NEVER = word_class("never_names")
 _AGENT_CUES = word_class("agent_cues")
@@ -82,7 +83,7 @@ class Detector:
                 merged = joined(seen, merged, spans)
             else:
                 merged = spans
-        merged = widen(seen, merged)
+        merged = beside(seen, widen(seen, merged))
         # What rules are sure of is a round number.
         merged = [s if s.why != "tagger" else s._replace(score=round(s.score, 3)) for s in merged]
         if view.starts is None:
@@ -228,6 +229,8 @@ class Detector:
                 and not any(k.stem in self._lexemes.place_words for k in words)
             ):
                 return []
+        elif kind in ("DATE", "ID") and any(s in read.shield for s in tokens.starts[a:b]):
+            return []
         elif kind == "DATE":
             if not _MONTH_OR_DAY.search(piece) or medical:
                 return []
@@ -545,7 +548,7 @@ def _given_beside(known: list[Lexeme], a: int, b: int) -> bool:
 def _trim(known: list[Lexeme], a: int, b: int) -> tuple[int, int] | None:
     """A run of words without what cannot be the edge of a name."""
     capital = any(k.alpha and not k.small for k in known[a:b])
-    while a < b and _no_edge(known[a], capital):
+    while a < b and (_no_edge(known[a], capital) or (b - a > 1 and known[a].text in _CREDENTIALS)):
         a += 1
     while b > a and (
         (_no_edge(known[b - 1], capital) and not (b - 2 > a and _joined(known, b - 1)))
@@ -556,6 +559,8 @@ def _trim(known: list[Lexeme], a: int, b: int) -> tuple[int, int] | None:
 
 
 def _no_edge(k: Lexeme, capital: bool) -> bool:
+    if k.size == 1 and k.alpha and capital and k.small:
+        return True  # "Smith v Jones"
     if k.size == 1 and k.upper:  # an initial
         return False
     if not k.alpha or k.title or k.never or (k.heading and k.strength != "3"):

@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import re
 
-from updp.reports.lexicon import names, vocabulary, word_class
+from updp.reports.checks import typed_initials
+from updp.reports.lexicon import blacklist, names, vocabulary, whitelist, word_class
 from updp.reports.words import Span
 
 _TITLES = "|".join(sorted(word_class("span_titles"), key=len, reverse=True))
 _CREDENTIALS = "|".join(sorted(map(re.escape, word_class("span_credentials")), key=len, reverse=True))
+_ALL_CREDENTIALS = word_class("span_credentials")
+#: What may stand behind a name and a comma without being where the person works.
+_NO_HOUSE = (
+    word_class("services")
+    | word_class("name_fields")
+    | word_class("never_names")
+    | frozenset(t for terms in blacklist().values() for t in terms)
+    | frozenset(t for terms in whitelist().values() for t in terms)
+)
 _PARTICLES = "|".join(sorted(word_class("span_particles"), key=len, reverse=True))
 _STATES = "|".join(sorted(word_class("state_codes")))
-_BEFORE = re.compile(rf"(?<![\w-])(?:(?:{_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}$", re.IGNORECASE)
+#: Titles that are also a relative, an office or a word: only a capital makes one of them.
+_CAPITAL_TITLES = "|".join(sorted((w.capitalize() for w in word_class("capital_titles")), key=len, reverse=True))
+_BEFORE = re.compile(rf"(?<![\w-])(?:(?:(?i:{_TITLES})|{_CAPITAL_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}$")
 _SPLIT_TITLE = re.compile(r"(?<![\w-])(?:D r|M r|M rs|M s)\.? $")
 _BEHIND = re.compile(
     rf"(?:[ ]{{0,2}},[ \t\n]{{0,2}}|[ ]{{1,2}}|[ ]?(?=\())"
@@ -26,7 +38,7 @@ _BEHIND = re.compile(
     r"|[ ]{0,2},?[ ]{1,2}(?:md|rn|phd|m\.d\.|r\.n\.)(?![\w'-])",
 )
 #: Credentials that are also a word or a view.
-_DOUBTFUL = re.compile(r"[, ]{1,4}(?:PA|RT|DO|NP|MA|MS|IV|OT|PT|DC|OD|BA)$")
+_DOUBTFUL = re.compile(r"[, ]{1,4}(?:PA|RT|NP|MA|MS|IV|OT|PT|DC|OD|BA)$")
 _GOES_ON = re.compile(r"[ ]{1,2}[a-z/&]|[ ]?[/&-]")
 #: "Ludwig" before "van der Berg", "van der Berg" behind "Ludwig".
 _HEAD = re.compile(rf"(?<![\w.])([A-Z][a-z]{{1,20}})[ ](?:(?:{_PARTICLES})[ -]){{0,3}}$")
@@ -44,7 +56,52 @@ _MODALITY = re.compile(
     r"guided|with|without|\d)",
     re.IGNORECASE,
 )
+_STATE_NAMES = word_class("states")
+_STATE_CODES = word_class("state_codes")
+#: The town before its state, and what may stand behind a town as a part of its name.
+_TOWN = re.compile(r"(?<![\w.-])(?:(?!(?:In|From|At|Of|To|Near|Lives|Visiting|The)\b)[A-Z][a-z'.-]+(?: |,? $)){1,3}$")
+_HEADS_OF_TOWN = "|".join(sorted(w.capitalize() for w in word_class("town_heads")))
+_KINDS_OF_TOWN = frozenset(w.capitalize() for w in word_class("town_kinds"))
+_HEAD_OF_TOWN = re.compile(rf"(?<![\w.-])(?:{_HEADS_OF_TOWN}) $")
+_KIND_OF_TOWN = re.compile(rf"(?: (?:{'|'.join(sorted(_KINDS_OF_TOWN))})){{1,2}}\b")
 _FAR = 26
+
+
+#: An age between a name and a comma or in brackets behind it; initials that end a line behind a date or a time.
+_AGE = re.compile(r"(?:,? \(|, )(9\d|1[0-2]\d)(?=[,;)]|[ ](?:y|yrs?|years)\b)")
+_HOUSE = re.compile(r", ([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?=[.;]?(?:\n|$)))")
+_BRACKETED_AGE = re.compile(r" \((9\d|1[0-2]\d)(?=\))")
+_SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?)([a-z]{2,3})(?=[ \t]*(?:$|\n))")
+
+
+def beside(text: str, spans: list[Span]) -> list[Span]:
+    """``spans``, which are in order, and what is an identifier only because it stands behind one of them."""
+    out: list[Span] = []
+    reach = len(text)
+    for span in reversed(spans):
+        behind = span.end
+        if behind < reach and text[behind] in " ,/":
+            if span.category == "name" or span.category == "staff":
+                found, category, why = _AGE.match(text, behind, reach), "age", "age behind a name"
+                if not found and (found := _HOUSE.match(text, behind, reach)):
+                    category, why = "institution", "letters behind a name"
+                    word = found[1].lower().removesuffix("'s")
+                    if vocabulary().get(word, "0") > "1" or word in _NO_HOUSE or found[1] in _ALL_CREDENTIALS:
+                        found = None
+            elif span.category == "mrn" or span.category == "id":
+                found, category, why = _BRACKETED_AGE.match(text, behind, reach), "age", "age behind a number"
+            elif span.category == "date" or span.category == "time":
+                found, category, why = _SIGNED.match(text, behind), "username", "initials behind a date"
+                if found and not typed_initials(found[1]):
+                    found = None
+            else:
+                found = None
+            if found and found.end() <= reach:
+                out.append(Span(*found.span(1), category, 0.85, why))
+        out.append(span)
+        reach = span.start
+    out.reverse()
+    return out
 
 
 def widen(text: str, spans: list[Span]) -> list[Span]:
@@ -62,6 +119,8 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
                 start = _name_start(text, start, end, reach)
         elif category == "location" or category == "institution":
             end = _place_end(text, end, limit)
+            if category == "location" and start > reach:
+                start = _place_start(text, start, text[start : span.end], reach)
             if end == span.end and (particled := _PARTICLED.match(text, end, limit)):
                 end = particled.end()  # "from Nazar bin Ilus"
         elif category == "date" and end - start < 4 and text[start - 1 : start] == "'":
@@ -112,7 +171,17 @@ def _is_given(word: str) -> bool:
     return names().get(word, "00U")[0] >= "1" or vocabulary().get(word, "0") == "0"
 
 
+def _place_start(text: str, start: int, place: str, reach: int) -> int:
+    """Where a place begins: a state takes the town before it, a town what stands before its name."""
+    low = max(reach, start - 2 * _FAR)
+    state = place in _STATE_CODES or (text[start - 2 : start] == ", " and place.lower() in _STATE_NAMES)
+    before = (_TOWN if state or place in _KINDS_OF_TOWN else _HEAD_OF_TOWN).search(text, low, start)
+    return before.start() if before else start
+
+
 def _place_end(text: str, end: int, limit: int) -> int:
+    if kind := _KIND_OF_TOWN.match(text, end, limit):
+        end = kind.end()
     state = _STATE.match(text, end, limit)
     if state:
         piece = state.group()

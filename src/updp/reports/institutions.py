@@ -114,15 +114,20 @@ class Institutions:
             if not one.alpha or one.small or start - tokens.ends[i] > 6 or start in shield:
                 continue
             went = any(b.stem in (_GONE if k.stem == "to" else _WENT) for b in known[max(0, i - _BACK) : i])
+            # Behind "at" a word with a capital inside a sentence is somewhere, whoever was there; behind "from" it may
+            # be a drug or a disease.
+            rarer = {"at": "3", "from": "1"}.get(k.stem, "0")
+            there = went or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
+            double = one.upper and one.size == 2 and first + 1 < n and self._town(known[first + 1])
             if one.upper and one.size == 2 and one.text in _STATES:
                 after = known[first + 1] if first + 1 < n else None
                 plain = one.text in _STATE_WORDS
                 if (went or k.stem == "from") and not (plain and after is not None and after.text not in ".,;)\n"):
                     out.append(self._span(tokens, first, first + 1, "location"))
                 continue
-            if not went:
+            if not (there or double):
                 continue
-            end = first
+            end = first + double  # "UZ Leuven"
             while end < n and end - first < 4 and self._place(known[end], end > first):
                 if end > first and tokens.starts[end] - tokens.ends[end - 1] > 1:
                     break
@@ -141,14 +146,17 @@ class Institutions:
         return out
 
     def _span(self, tokens: Tokens, first: int, last: int, category: str) -> Span:
-        return Span(tokens.starts[first], tokens.ends[last - 1], category, 0.75, "behind a word for whereabouts")
+        return Span(tokens.starts[first], tokens.ends[last - 1], category, 0.8, "behind a word for whereabouts")
+
+    def _town(self, k: Lexeme) -> bool:
+        return not k.upper and (k.rank == "0" or k.stem in self._lexemes.place_words) and self._place(k, False)
 
     def _place(self, k: Lexeme, behind: bool) -> bool:
         """Whether a word can be (part of) the bare name of a place."""
         if not k.alpha or k.small or k.white or k.eponym or k.title or k.credential or k.stem in _NOT_PLACES:
             return False
         if k.upper:
-            return 2 < k.size < 7 and k.rank == "0" and k.stem not in _SERVICES
+            return 2 < k.size < 7 and k.rank < "2" and k.stem not in _SERVICES
         if k.stem in _SERVICES or (k.never and not behind):
             return False
         return k.size > 2 and (k.rank < "3" or k.strength >= "2" or k.stem in self._lexemes.place_words)

@@ -79,7 +79,11 @@ def names() -> Mapping[str, str]:
 @lru_cache(maxsize=1)
 def vocabulary() -> Mapping[str, str]:
     """Word that is no name to "1" (known), "2" (common English) or "3" (used in real radiology reports)."""
-    return _coded("vocabulary.txt.gz")
+    words = dict(_coded("vocabulary.txt.gz"))
+    for line in read_data("extra_words.txt").decode().splitlines():
+        if not line.startswith("#"):
+            words |= {w: "2" for w in line.split() if words.get(w, "0") < "2"}
+    return words
 
 
 @lru_cache(maxsize=1)

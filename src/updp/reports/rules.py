@@ -61,6 +61,12 @@ _DOTTED_CREDENTIALS = frozenset(
 _NO_INITIALS = word_class("no_typist")
 #: A name that signs off stands this near to the end.
 _SIGN_OFF = 60
+#: A variant of a gene, and what it is counted by.
+_GENE = re.compile(r"(?<![\w.])(?:[cgmnp]\.(?=\S*\d)|N[CGMPR]_\d|ENS[TGP]\d)[^\s,;]{2,60}")
+#: Two scores or more, parted by commas.
+_ONE_SCORE = r"([A-Z][A-Za-z-]{2,20}) \d{1,3}(?:/\d{1,3})?(?=[,.;\n]|$)"
+_SCORE = re.compile(rf"(?<![\w-]){_ONE_SCORE}")
+_SCORES = re.compile(rf"(?<![\w-]){_ONE_SCORE}(?:, {_ONE_SCORE})+")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
 _BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
@@ -115,6 +121,10 @@ class Rules:
         if protected and listed:
             listed = [s for s in listed if s.score == 1.0 or not _inside(s, protected)]  # "Poland syndrome"
         protected += eponyms(tokens, known)
+        if shaped[0] is text:
+            protected += self._scores(text)
+        if "p." in text or "c." in text or "_" in text:
+            protected += [m.span() for m in _GENE.finditer(text)]
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
             ruled += self.institutions.named(shaped[0], text, cues[INSTITUTION])
@@ -134,6 +144,17 @@ class Rules:
                 Span(m.start(), m.end(), "name", 0.6, "letters of another script") for m in _SCRIPT.finditer(text)
             ]
         return Reading(lower, tokens, known, ruled, named, shield, text.islower())
+
+    def _scores(self, text: str) -> list[tuple[int, int]]:
+        """Names of scales in a list of scores: "Morse 45, Braden 16, RASS 0". One of them must be known as a scale or
+        written in capitals, or the list may be one of people and their ages.
+        """
+        out: list[tuple[int, int]] = []
+        for scores in _SCORES.finditer(text):
+            items = list(_SCORE.finditer(text, *scores.span()))
+            if any(m[1].isupper() or self.lexemes.of([m[1]])[0].eponym for m in items):
+                out += [m.span() for m in items]
+        return out
 
     def _fold(self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]) -> None:
         """Make a single word of every name a rule has found."""
@@ -424,7 +445,11 @@ class Rules:
         while at < n and taken < most:
             k = known[at]
             gap = tokens.starts[at] - tokens.ends[at - 1] if taken else 0
-            if k.text == "\n" or gap > 2 or (gap == 2 and k.rank > "0" and k.strength < "2"):
+            if (
+                k.text == "\n"
+                or gap > 2
+                or (gap == 2 and ((k.rank > "0" and k.strength < "2") or _is_label(known, at)))
+            ):
                 break
             if k.alpha:
                 if k.size == 1 and (k.upper or words[at + 1 : at + 2] == ["."]):  # an initial
@@ -478,6 +503,8 @@ class Rules:
         j, n, count, sure, comma = at, len(known), 0, False, False
         while j < n:
             k = known[j]
+            if j > at and tokens.starts[j] - tokens.ends[j - 1] > 1 and k.text != "\n":
+                break  # the next column
             if k.alpha:
                 if k.credential and count:
                     break
@@ -542,6 +569,11 @@ class Rules:
         if end == at or any(word not in "\n." for word in words[end:]):
             return []
         return [(at, end, found(tokens, known, at, end, 0.85, "signs off"))]
+
+
+def _is_label(known: list[Lexeme], i: int) -> bool:
+    """Whether a word labels the field behind it: "File:", "Hosp no"."""
+    return i + 1 < len(known) and (known[i + 1].text in ":#" or known[i + 1].stem in ("no", "id", "number"))
 
 
 def _inside(span: Span, protected: list[tuple[int, int]]) -> bool:
