@@ -66,8 +66,37 @@ def test_a_further_stage_draws_larger_films_from_the_same_latents(further):
     assert torch.nn.functional.avg_pool2d(drawn, factor).sub(small.decode(latents)).abs().mean() < 0.1
 
 
+def grainy():
+    made = model(grain=True)
+    with torch.no_grad():
+        torch.nn.init.normal_(made.refine.out.weight, std=0.1)
+        for scale in made.refine.grain:
+            scale.fill_(0.5)
+    return made
+
+
+def test_grain_is_the_same_in_every_film_and_every_call():
+    made, latents = grainy(), torch.zeros(3, 1, 4, 4)
+    films = made.decode(latents)
+    assert films.equal(made.decode(latents))
+    assert films[0].allclose(films[2], atol=1e-6)  # whatever else is in the batch
+
+
+def test_grain_varies_from_pixel_to_pixel_and_is_silent_before_training():
+    flat = torch.zeros(1, 1, 4, 4)
+    assert grainy().decode(flat).std() > 0.01
+    assert model(grain=True).decode(flat).equal(model().decode(flat))
+
+
+def test_other_grain_gives_another_film():
+    made, latents = grainy(), torch.zeros(1, 1, 4, 4)
+    base = made.synthesise(latents)
+    noise = [torch.randn(1, 1, side, side) for side in (16, 32, 64)]
+    assert not made.refine(latents, base, noise).allclose(made.refine(latents, base), atol=1e-3)
+
+
 def test_it_is_built_again_from_its_configuration():
-    made = model(further=(8,))
+    made = model(further=(8,), grain=True)
     again = LappedAutoencoder(**made.config)
     again.load_state_dict(made.state_dict())
     latents = torch.randn(1, 1, 2, 2)

@@ -12,6 +12,7 @@ from updp.training.autoencoder import (
     DecoderStage,
     WithAdversary,
     as_tensor,
+    band_energies,
     high_passed,
     principal_axes,
     start_from_blocks,
@@ -95,6 +96,21 @@ def test_the_adversary_sees_texture_and_no_grey():
     assert high_passed(films * 0.01).std() > 0.05
 
 
+def test_band_energies_grow_with_grain_and_not_with_grey_or_its_phase():
+    rng = torch.Generator().manual_seed(0)
+    smooth = torch.full((2, 1, 64, 64), 0.3)
+    grain, other = (torch.randn(2, 1, 64, 64, generator=rng) * 0.02 for _ in range(2))
+    for plain, bright, noisy, twice, another in zip(
+        *(band_energies(x) for x in (smooth, smooth + 0.4, smooth + grain, smooth + 2 * grain, smooth + other)),
+        strict=True,
+    ):
+        assert plain.allclose(bright, atol=1e-4)
+        assert (noisy > plain + 1).all()
+        # Twice the contrast is four times the energy, less what the floor hides.
+        assert (twice - noisy).mean() == pytest.approx(np.log(4), abs=0.15)
+        assert abs(float((another - noisy).mean())) < 0.25
+
+
 def test_each_side_of_the_game_moves_its_own_weights(code, corpus):
     stage = DecoderStage(corpus, STEPS, code, crop=SIZE, width=8)
     module = stage.module
@@ -109,10 +125,17 @@ def test_each_side_of_the_game_moves_its_own_weights(code, corpus):
     assert all(torch.allclose(first[name], p.grad, atol=1e-6) for name, p in module.discriminator.named_parameters())
 
 
+def with_grain(code):
+    made = LappedAutoencoder(**{**code.config, "grain": True})
+    made.load_state_dict(code.state_dict(), strict=False)
+    return made.requires_grad_(False)
+
+
 def test_the_decoder_learns_and_leaves_the_code_alone(code, corpus, tmp_path):
     torch.manual_seed(0)
     code = copy.deepcopy(code)
     code.synthesis.weight.mul_(0.5)  # a synthesis of too little contrast leaves something to learn
+    code = with_grain(code)
     config = StageConfig(steps=30, batch=8, rate=1e-2, warmup=1, momentum=0.7, average=0.5, clip=0.5)
     stage = DecoderStage(corpus, config, code, crop=SIZE, width=8, directory=tmp_path / "sheets")
     made = run_stage(stage, config, tmp_path, build=stage.build, say=quiet)

@@ -3,12 +3,16 @@
 Kernels of 32×32 pixels at a stride of 16 overlap, so the code has no block edges. Channels are divided by the square
 root of their spread: coarse ones stay larger than fine ones, and diffusion on the latents learns anatomy before grain.
 The decoder sees the latents and the linear synthesis and adds to it. It doubles maps by repeating pixels and convolving
-them (pixel shuffles leave a grid). `further` stages draw a film at twice the size each, from the same latents.
+them (pixel shuffles leave a grid). With `grain`, noise enters the three largest maps, scaled per channel (Karras et al.
+2019, arXiv 1812.04948): a radiograph's grain is random, and a decoder without a random input can only repeat patterns.
+The noise is one fixed field, so equal latents give equal films. `further` stages draw a film at twice the size each,
+from the same latents.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +24,7 @@ from updp.models.images import batched
 
 STRIDE, KERNEL = 16, 32
 _MARGIN = (KERNEL - STRIDE) // 2
+_CUTS = (4, 2, 1)  # of the film's side, the maps that see the synthesis
 
 
 class _Residual(nn.Module):
@@ -60,10 +65,17 @@ class _Further(nn.Module):
         return x, film + self.out(functional.silu(x))
 
 
+@lru_cache(maxsize=8)
+def grain_field(size: int) -> tuple[Tensor, ...]:
+    """Gaussian noise for the maps at a quarter, a half and all of `size` pixels: the same wherever films are decoded."""
+    source = torch.Generator().manual_seed(size)
+    return tuple(torch.randn(1, 1, size // cut, size // cut, generator=source) for cut in _CUTS)
+
+
 class Refinement(nn.Module):
     """Latents N×C×S/16×S/16 and their linear synthesis N×1×S×S to the film; before training, the synthesis itself."""
 
-    def __init__(self, channels: int, widths: Sequence[int], further: Sequence[int] = ()) -> None:
+    def __init__(self, channels: int, widths: Sequence[int], further: Sequence[int] = (), grain: bool = False) -> None:
         super().__init__()
         if 2 ** (len(widths) - 1) != STRIDE:
             raise ValueError(f"the decoder has five widths, from the latents' maps to the film's, not {len(widths)}")
@@ -75,17 +87,23 @@ class Refinement(nn.Module):
         self.up = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(widths))
         # The three largest maps see the synthesis, cut into as many channels as make it their size.
         self.base = nn.ModuleList(
-            nn.Conv2d(cut * cut, w, 3, padding=1) for cut, w in zip((4, 2, 1), widths[2:], strict=True)
+            nn.Conv2d(cut * cut, w, 3, padding=1) for cut, w in zip(_CUTS, widths[2:], strict=True)
         )
+        self.grain = nn.ParameterList(nn.Parameter(torch.zeros(w, 1, 1)) for w in widths[2:] if grain)
         self.out = _zero(nn.Conv2d(widths[-1], 1, 3, padding=1))
         self.further = nn.ModuleList(_Further(a, b) for a, b in pairwise([widths[-1], *further]))
 
-    def forward(self, latents: Tensor, base: Tensor) -> Tensor:
+    def forward(self, latents: Tensor, base: Tensor, grain: Sequence[Tensor] | None = None) -> Tensor:
+        """`grain` replaces the fixed field, as crops and training want: one map per cut, N×1."""
+        if self.grain and grain is None:
+            grain = grain_field(base.shape[-1])
         x = self.blocks[0](self.enter(latents.contiguous(memory_format=torch.channels_last)))
         for i, up in enumerate(self.up):
             x = up(_doubled(x))
             if i > 0:
-                x = x + self.base[i - 1](functional.pixel_unshuffle(base - 0.5, (4, 2, 1)[i - 1]))
+                x = x + self.base[i - 1](functional.pixel_unshuffle(base - 0.5, _CUTS[i - 1]))
+                if self.grain and grain is not None:
+                    x = x + self.grain[i - 1] * grain[i - 1].to(x.device, x.dtype)
             x = self.blocks[i + 1](x)
         film: Tensor = base + self.out(functional.silu(x))
         for stage in self.further:
@@ -101,10 +119,16 @@ class LappedAutoencoder(nn.Module):
     scale: Tensor
 
     def __init__(
-        self, channels: int = 16, widths: Sequence[int] = (128, 96, 48, 24, 12), further: Sequence[int] = ()
+        self,
+        channels: int = 16,
+        widths: Sequence[int] = (128, 96, 48, 24, 12),
+        further: Sequence[int] = (),
+        grain: bool = False,
     ) -> None:
         super().__init__()
-        self.config: dict[str, Any] = {"channels": channels, "widths": list(widths), "further": list(further)}
+        self.config: dict[str, Any] = {
+            "channels": channels, "widths": list(widths), "further": list(further), "grain": grain,
+        }  # fmt: skip
         self.channels = channels
         self.enlarged = 2 ** len(further)
         self.patch = STRIDE * self.enlarged
@@ -113,7 +137,7 @@ class LappedAutoencoder(nn.Module):
         self.register_buffer("scale", torch.ones(channels))
         self.analysis = nn.Conv2d(1, channels, KERNEL, STRIDE, bias=False)
         self.synthesis = nn.ConvTranspose2d(channels, 1, KERNEL, STRIDE, bias=False)
-        self.refine = Refinement(channels, widths, further)
+        self.refine = Refinement(channels, widths, further, grain)
 
     @property
     def linear(self) -> list[Tensor]:

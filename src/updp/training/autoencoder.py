@@ -2,9 +2,11 @@
 
 `code`: the linear code starts from the principal components of blocks, learns kernels that overlap, and is turned to
 principal axes, each divided by the square root of its spread. `decoder`: what the linear synthesis lacks, learned on
-crops by fidelity first (absolute and squared error, block means, LPIPS) and an adversary for texture. A radiograph's
-texture is a hundredth of its range, so the adversary sees films high-passed and amplified. Latents are noised and
-shrunk, as a generator's are, and in a later phase are the generator's own.
+crops. Fidelity comes first where the code determines the film: absolute and squared error up to 64 cycles per film,
+block means, LPIPS. The grain above has no phase that a code could keep, only an energy that varies over the film; the
+decoder must match that energy block by block, and an adversary shapes the rest. A radiograph's texture is a hundredth
+of its range, so the adversary sees films high-passed and amplified. Latents are noised and shrunk, as a generator's
+are, and in a later phase are the generator's own.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
     from updp.models.lpips import Lpips
 
 #: Weights of the decoder's losses beside the absolute error.
-SQUARED, MEANS, PERCEPTUAL, ADVERSARY = 4.0, 2.0, 0.15, 0.02
+SQUARED, MEANS, PERCEPTUAL, ENERGY, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.004
 _NOISE, _SHRINK = 0.25, 0.3  # how far latents are disturbed; fine channels shrink most
-_R1_EVERY, _R1 = 8, 1e-3
+_R1_EVERY, _R1 = 8, 1e-2  # penalty on the adversary's slope, at its own amplified input
+_BLOCK, _FLOOR = 16, 2e-3  # pixels of a block whose energy is matched, and the contrast below which none is asked for
 
 
 def as_tensor(films: NDArray[np.uint8]) -> Tensor:
@@ -154,9 +157,22 @@ class Discriminator(nn.Module):
             nn.Conv2d(4 * w, 1, 3, padding=1),
         )
 
-    def forward(self, films: Tensor) -> Tensor:
-        scores: Tensor = self.layers(high_passed(films))
+    def forward(self, textures: Tensor) -> Tensor:
+        """One score per patch of `high_passed` films."""
+        scores: Tensor = self.layers(textures)
         return scores
+
+
+def band_energies(films: Tensor) -> list[Tensor]:
+    """Logarithm of the energy in each block, between 64 and 128 and between 32 and 64 cycles per film of 256 pixels."""
+    out = []
+    for _ in range(2):
+        smaller = functional.avg_pool2d(films, 2)
+        band = films - functional.interpolate(smaller, scale_factor=2.0, mode="bilinear", align_corners=False)
+        block = min(_BLOCK, band.shape[-1])
+        out.append((functional.avg_pool2d(band.square(), block) + _FLOOR**2).log())
+        films = smaller
+    return out
 
 
 class WithAdversary(nn.Module):
@@ -169,8 +185,8 @@ class WithAdversary(nn.Module):
         for kernel in autoencoder.linear:
             kernel.requires_grad_(False)
 
-    def forward(self, latents: Tensor, base: Tensor) -> Tensor:
-        film: Tensor = self.autoencoder.refine(latents, base)
+    def forward(self, latents: Tensor, base: Tensor, grain: list[Tensor] | None = None) -> Tensor:
+        film: Tensor = self.autoencoder.refine(latents, base, grain)
         return film
 
 
@@ -245,10 +261,17 @@ class DecoderStage:
             rim = x.shape[-1] // (2 * self.cells)
             return x[:, :, rim:-rim, rim:-rim]
 
-        made, real = inside(module(cut(latents, 1), cut(base, STRIDE))), inside(cut(films, self.patch))
+        grain = None
+        if coder.refine.grain:  # other noise for every crop: the decoder must not learn the field by heart
+            sides = [(len(latents), 1, STRIDE * self.cells // c, STRIDE * self.cells // c) for c in (4, 2, 1)]
+            grain = [torch.from_numpy(rng.standard_normal(shape, np.float32)).to(device) for shape in sides]
+        made, real = inside(module(cut(latents, 1), cut(base, STRIDE), grain)), inside(cut(films, self.patch))
         truth = made[:n]
-        error = truth - real
-        loss = error.abs().mean() + SQUARED * error.square().mean() + MEANS * _means(error).abs().mean()
+        # The grain's phase is nobody's to know: beyond the code's reach errors are not counted point by point.
+        error = functional.avg_pool2d(truth - real, 2)
+        loss = error.abs().mean() + SQUARED * error.square().mean() + MEANS * _means(error, 4).abs().mean()
+        for ours, theirs in zip(band_energies(truth), band_energies(real), strict=True):
+            loss = loss + ENERGY * (ours - theirs).abs().mean()
         if self.lpips is not None:
             loss = loss + PERCEPTUAL * self.lpips.distance(truth, real).mean()
         if len(made) > n:  # nobody knows these films, but their coarse greys are those of the code
@@ -260,15 +283,16 @@ class DecoderStage:
 
     def _opposed(self, discriminator: nn.Module, made: Tensor, real: Tensor, step: int) -> Tensor:
         """Both sides of the game in one loss: the decoder meets fixed weights, the discriminator fixed films."""
-        real = real.detach().requires_grad_(step % _R1_EVERY == 0)
-        on_real, on_made = discriminator(real), discriminator(made.detach())
+        textures = high_passed(real).detach().requires_grad_(step % _R1_EVERY == 0)
+        on_real, on_made = discriminator(textures), discriminator(high_passed(made.detach()))
         loss = functional.softplus(-on_real).mean() + functional.softplus(on_made).mean()
-        if real.requires_grad:
-            (slope,) = torch.autograd.grad(on_real.sum(), real, create_graph=True)
+        if textures.requires_grad:
+            (slope,) = torch.autograd.grad(on_real.sum(), textures, create_graph=True)
             loss = loss + _R1_EVERY * _R1 / 2 * slope.square().sum((1, 2, 3)).mean()
         if step >= self.begin:
             fixed = {name: value.detach() for name, value in discriminator.named_parameters()}
-            loss = loss + ADVERSARY * functional.softplus(-functional_call(discriminator, fixed, (made,))).mean()
+            opposed = functional_call(discriminator, fixed, (high_passed(made),))
+            loss = loss + ADVERSARY * functional.softplus(-opposed).mean()
         return loss
 
     @torch.no_grad()
@@ -298,8 +322,8 @@ def _in_parts(films: Tensor) -> list[Tensor]:
     return [films[i : i + 16] for i in range(0, len(films), 16)]
 
 
-def _means(films: Tensor) -> Tensor:
-    return functional.avg_pool2d(films, math.gcd(8, films.shape[-1]))
+def _means(films: Tensor, side: int = 8) -> Tensor:
+    return functional.avg_pool2d(films, math.gcd(side, films.shape[-1]))
 
 
 def _bare(module: nn.Module) -> nn.Module:

@@ -34,10 +34,15 @@ def ssim(a: Tensor, b: Tensor) -> Tensor:
 
 
 def band_power(films: Tensor) -> dict[str, float]:
-    """Mean power of films N×1×S×S in each band that their size can hold."""
+    """Mean power of films N×1×S×S in each band that their size can hold.
+
+    Under a Hann window: without one, the jump from one edge of a film to the other fills the upper bands.
+    """
     size = films.shape[-1]
-    centred = films[:, 0] - films[:, 0].mean((1, 2), keepdim=True)
-    power = torch.fft.rfft2(centred).abs().square().mean(0)
+    window = torch.hann_window(size, periodic=False, device=films.device)
+    weight = window.outer(window)
+    mean = (films[:, 0] * weight).sum((1, 2), keepdim=True) / weight.sum()
+    power = torch.fft.rfft2((films[:, 0] - mean) * weight).abs().square().mean(0)
     down, along = torch.fft.fftfreq(size) * size, torch.arange(size // 2 + 1.0)
     radius = (down[:, None] ** 2 + along[None] ** 2).sqrt()
     held = [(low, high) for low, high in BANDS if high <= size // 2]
