@@ -67,7 +67,7 @@ class _Further(nn.Module):
 
 @lru_cache(maxsize=8)
 def grain_field(size: int) -> tuple[Tensor, ...]:
-    """Gaussian noise for the maps at a quarter, a half and all of `size` pixels: the same wherever films are decoded."""
+    """Gaussian noise for the maps at a quarter, a half and all of `size` pixels, the same in every call."""
     source = torch.Generator().manual_seed(size)
     return tuple(torch.randn(1, 1, size // cut, size // cut, generator=source) for cut in _CUTS)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Weights of the decoder's losses beside the absolute error.
 SQUARED, MEANS, PERCEPTUAL, ENERGY, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.004
 _NOISE, _SHRINK = 0.25, 0.3  # how far latents are disturbed; fine channels shrink most
-_R1_EVERY, _R1 = 8, 1e-2  # penalty on the adversary's slope, at its own amplified input
+_R1_EVERY, _R1 = 8, 0.1  # penalty on the adversary's slope, at its own amplified input
 _BLOCK, _FLOOR = 16, 2e-3  # pixels of a block whose energy is matched, and the contrast below which none is asked for
 
 
@@ -287,7 +287,7 @@ class DecoderStage:
         on_real, on_made = discriminator(textures), discriminator(high_passed(made.detach()))
         loss = functional.softplus(-on_real).mean() + functional.softplus(on_made).mean()
         if textures.requires_grad:
-            (slope,) = torch.autograd.grad(on_real.sum(), textures, create_graph=True)
+            (slope,) = torch.autograd.grad(on_real.mean((1, 2, 3)).sum(), textures, create_graph=True)
             loss = loss + _R1_EVERY * _R1 / 2 * slope.square().sum((1, 2, 3)).mean()
         if step >= self.begin:
             fixed = {name: value.detach() for name, value in discriminator.named_parameters()}
