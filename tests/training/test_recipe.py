@@ -282,6 +282,15 @@ def test_configuration_from_toml_changes_only_what_it_names(tmp_path):
         PackConfig.read(file)
 
 
+def test_a_trained_pack_brings_what_checks_of_its_films_need(trained, corpus):
+    from safetensors.numpy import load_file
+
+    held = load_file(trained / "training_identities.safetensors")["identities"]
+    assert len(held) == len(corpus.rows("train"))
+    lines = load_pack(trained).info["thresholds"]
+    assert {"identity_same", "identity_copy", "pixel_copy", "finding_present"} <= set(lines)
+
+
 def test_the_card_says_data_recipe_splits_and_figures(trained, tmp_path):
     import shutil
 
@@ -304,7 +313,7 @@ def test_the_card_says_data_recipe_splits_and_figures(trained, tmp_path):
 def test_virtual_patients_keep_their_anatomy_and_are_nobodys_copy(trained, corpus, tmp_path):
     import json
 
-    from updp.training.bench import codes_of
+    from updp.training.codes import codes_of
     from updp.training.thresholds import thresholds
     from updp.training.virtual import Shelf, make_virtual_films, write_virtual_films
 

@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import compose
 from updp.models.pack import Pack, load_pack
-from updp.training.autoencoder import as_tensor
 from updp.training.classifier import ClassifierStage
+from updp.training.codes import Codes, codes_of, films_of, in_parts, nearest, pixel_codes
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, prepare_corpus, rule_of
 from updp.training.figures import aucs, frechet, mean_auc, psnr, relative_power, ssim
@@ -49,21 +48,10 @@ Say = Callable[[str], None]
 
 
 @torch.no_grad()
-def _in_parts(function: Callable[[Tensor], Tensor], films: Tensor) -> NDArray[np.float32]:
-    parts = [function(films[i : i + 32]).numpy() for i in range(0, len(films), 32)]
-    joined: NDArray[np.float32] = np.concatenate(parts)
-    return joined
-
-
-def _films(corpus: Corpus, rows: NDArray[np.int64]) -> Tensor:
-    return as_tensor(corpus.films[rows])
-
-
-@torch.no_grad()
 def bench_autoencoder(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
     """Fidelity, and what a classifier and an identity net lose through it."""
     rows = corpus.rows("val")
-    films = _films(corpus, rows)
+    films = films_of(corpus, rows)
     model: Any = pack.autoencoder
     again = torch.cat([model.decode(model.encode(films[i : i + 32])) for i in range(0, len(films), 32)])
     figures = {"psnr": float(psnr(films, again).mean()), "ssim": float(ssim(films, again).mean())}
@@ -75,9 +63,9 @@ def bench_autoencoder(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> F
     figures["mean absolute error"] = float(error.mean())
     labels = corpus.labels[rows]
     for name, seen in (("real", films), ("through", again)):
-        scores = _in_parts(pack.classifier.probabilities, seen)
+        scores = in_parts(pack.classifier.probabilities, seen)
         figures[f"classifier auc {name}"] = mean_auc(labels, scores)
-        embedded = _in_parts(pack.identity.embed, seen)
+        embedded = in_parts(pack.identity.embed, seen)
         figures[f"identity auc {name}"] = identity_figures(embedded, corpus.patients[rows], np.random.default_rng(0))[
             "auc"
         ]
@@ -88,7 +76,7 @@ def bench_phantoms(pack: Pack, corpus: Corpus, rng: np.random.Generator, films: 
     """Nodule phantoms through the autoencoder."""
     rows = np.sort(rng.permutation(corpus.rows("val"))[:films])
     model: Any = pack.autoencoder
-    return phantom_figures(lambda x: model.decode(model.encode(x)), _films(corpus, rows), rng)
+    return phantom_figures(lambda x: model.decode(model.encode(x)), films_of(corpus, rows), rng)
 
 
 def bench_listening(
@@ -96,7 +84,7 @@ def bench_listening(
 ) -> Figures:
     """Films asked with and without each finding, by side and by size, judged by another network than the pack's."""
     rows = np.flatnonzero((corpus.splits != "train") & corpus.labelled())
-    real = (_films(corpus, rows), corpus.labels[rows]) if len(rows) else None
+    real = (films_of(corpus, rows), corpus.labels[rows]) if len(rows) else None
     return listening_figures(pack.generator, judge, FINDINGS, rng, pairs, real, **options)
 
 
@@ -107,7 +95,7 @@ def bench_classifier(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Fi
         rows = np.flatnonzero((corpus.splits == split) & corpus.labelled())
         if len(rows) == 0:
             continue
-        scores = _in_parts(pack.classifier.probabilities, _films(corpus, rows))
+        scores = in_parts(pack.classifier.probabilities, films_of(corpus, rows))
         each = aucs(corpus.labels[rows], scores)
         figures[f"mean auc {split}"] = mean_auc(corpus.labels[rows], scores)
         figures[f"findings counted {split}"] = float((~np.isnan(each)).sum())
@@ -122,7 +110,7 @@ def bench_identity(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figu
     unseen = np.flatnonzero(corpus.splits != "train")
     # Patients of single-film sources can only be impostors; the gallery takes those with a second film first.
     for name, rows in (("val", corpus.rows("val")), ("val and test", unseen)):
-        embedded = _in_parts(pack.identity.embed, _films(corpus, rows))
+        embedded = in_parts(pack.identity.embed, films_of(corpus, rows))
         measured = identity_figures(embedded, corpus.patients[rows], np.random.default_rng(0))
         figures.update({f"{k} {name}": v for k, v in measured.items()})
     return figures
@@ -162,47 +150,18 @@ def bench_generator(
     asked = corpus.labels[first]
     figures = {
         "films": float(half),
-        "auc of prompt findings": mean_auc(asked, _in_parts(classifier.probabilities, made)),
-        "auc on the real films": mean_auc(asked, _in_parts(classifier.probabilities, _films(corpus, first))),
+        "auc of prompt findings": mean_auc(asked, in_parts(classifier.probabilities, made)),
+        "auc on the real films": mean_auc(asked, in_parts(classifier.probabilities, films_of(corpus, first))),
     }
-    figures |= relative_power(made, _films(corpus, rows))
+    figures |= relative_power(made, films_of(corpus, rows))
     figures["auc ratio"] = figures["auc of prompt findings"] / figures["auc on the real films"]
-    real = _in_parts(classifier.features, _films(corpus, first))
-    other = _in_parts(classifier.features, _films(corpus, second))
-    ours = _in_parts(classifier.features, made)
+    real = in_parts(classifier.features, films_of(corpus, first))
+    other = in_parts(classifier.features, films_of(corpus, second))
+    ours = in_parts(classifier.features, made)
     figures["FD-classifier real halves"] = frechet(real, other)
     figures["FD-classifier made"] = frechet(ours, other)
     figures["FD-classifier ratio"] = figures["FD-classifier made"] / figures["FD-classifier real halves"]
     return figures
-
-
-def nearest(queries: NDArray[np.float32], shelf: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cosine to the nearest of the shelf, for each query."""
-    best: NDArray[np.float32] = np.concatenate(
-        [(queries[i : i + 256] @ shelf.T).max(1) for i in range(0, len(queries), 256)]
-    )
-    return best
-
-
-def pixel_codes(films: Tensor) -> NDArray[np.float32]:
-    """Films at 32 pixels, centred and of unit length, so that a product of two is their correlation."""
-    small = functional.interpolate(films, 32, mode="area").flatten(1)
-    small = small - small.mean(1, keepdim=True)
-    codes: NDArray[np.float32] = functional.normalize(small, dim=1).numpy()
-    return codes
-
-
-Codes = tuple[NDArray[np.float32], NDArray[np.float32]]
-
-
-def codes_of(pack: Pack, corpus: Corpus, rows: NDArray[np.int64]) -> Codes:
-    """Films as persons (identity embeddings) and as pictures (pixel codes)."""
-    people, pictures = [], []
-    for i in range(0, len(rows), 256):
-        part = _films(corpus, rows[i : i + 256])
-        people.append(_in_parts(pack.identity.embed, part))
-        pictures.append(pixel_codes(part))
-    return np.concatenate(people), np.concatenate(pictures)
 
 
 def bench_copies(
@@ -221,7 +180,7 @@ def bench_copies(
     people, pictures = training or codes_of(pack, corpus, corpus.rows("train"))
     unseen_people, unseen_pictures = codes_of(pack, corpus, rows)
     ours = {
-        "identity": nearest(_in_parts(pack.identity.embed, made), people),
+        "identity": nearest(in_parts(pack.identity.embed, made), people),
         "pixel": nearest(pixel_codes(made), pictures),
     }
     real = {"identity": nearest(unseen_people, people), "pixel": nearest(unseen_pictures, pictures)}

@@ -28,13 +28,15 @@ from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
 from updp.models.samplers import Sampling
 from updp.models.vlm import VisionLanguage
 from updp.training.autoencoder import CodeStage, DecoderStage, WithAdversary
-from updp.training.card import card
+from updp.training.card import card, describe_pack
 from updp.training.classifier import ClassifierStage
+from updp.training.codes import codes_of
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, load_corpus, prepare_corpus
 from updp.training.generator import GeneratorStage, GeneratorTextStage, draw_texts, unet_config
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
+from updp.training.thresholds import thresholds
 from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 
@@ -231,6 +233,19 @@ def export_pack(
     return load_pack(directory)
 
 
+def complete_pack(pack: Pack, corpus: Corpus) -> Pack:
+    """Write what checks of generated films need: identities of the training films, and thresholds on unseen ones."""
+    from safetensors.numpy import save_file
+
+    people, pictures = codes_of(pack, corpus, corpus.rows("train"))
+    save_file({"identities": people.astype(np.float16)}, pack.path / "training_identities.safetensors")
+    if len(corpus.rows("val")):
+        describe_pack(pack.path, thresholds=thresholds(pack, corpus, people, pictures))
+    else:
+        describe_pack(pack.path)
+    return load_pack(pack.path)
+
+
 def read_films(sources: Iterable[str | Path]) -> Iterator[tuple[str, Study]]:
     """Every film of every source, decoded; one that cannot be read is passed over."""
     from updp.core.reasons import Refused
@@ -268,7 +283,7 @@ def train_pack(
         corpus = prepare_corpus(read_films(sources), run / "corpus", config.size, rule=config.split)
     with seeded(config.seed):
         modules = Recipe(corpus, run / "stages", config, accelerator, say).all()
-    return export_pack(modules, out, config, corpus.record_of_splits())
+    return complete_pack(export_pack(modules, out, config, corpus.record_of_splits()), corpus)
 
 
 def export_run(
@@ -300,4 +315,5 @@ def export_run(
     corpus = load_corpus(run / "corpus") if corpus is None else corpus
     with seeded(config.seed):
         modules = Recipe(corpus, run / "stages", reached, None, say).all()
-    return export_pack(modules, Path(out), config, corpus.record_of_splits(), {**(extra or {}), "trained": steps})
+    pack = export_pack(modules, Path(out), config, corpus.record_of_splits(), {**(extra or {}), "trained": steps})
+    return complete_pack(pack, corpus)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from updp.domains.chest.labels import FINDINGS
 from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
-from updp.training.bench import codes_of, nearest
+from updp.training.codes import codes_of, nearest
 from updp.training.corpus import Corpus
 
 

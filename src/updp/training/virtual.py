@@ -18,7 +18,7 @@ from torch import Tensor
 
 from updp.domains.chest.words import compose
 from updp.models.pack import Pack
-from updp.training.bench import nearest, pixel_codes
+from updp.training.codes import nearest, pixel_codes
 
 #: Findings that come and go within months, and how often an examination shows one.
 _PASSING = ("Effusion", "Atelectasis", "Infiltration", "Pneumonia", "Consolidation", "Edema", "Pneumothorax")
