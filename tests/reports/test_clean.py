@@ -4,6 +4,8 @@ idempotent.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +66,23 @@ def test_tags_are_typed(detector: Detector) -> None:
     assert cleaned.sections["findings"].endswith("[NAME] aware.") or cleaned.sections["findings"].endswith(
         "[STAFF] aware."
     )
+
+
+def test_names_of_one_patient_are_no_code_book_for_another(detector: Detector) -> None:
+    cleaner = Cleaner(detector, KEY, "surrogate")
+    text = "Patient: Adebayo Okonkwo. Seen by Dr. Kowalczyk."
+    made = [cleaner.clean(Report({"a": text}), patient_id=f"p{i}").report.sections["a"] for i in range(8)]
+    patients = {re.search(r"Patient: (.+?)\. Seen", one)[1] for one in made}
+    staff = {re.search(r"by (.+)\.", one)[1] for one in made}
+    assert len(patients) > 4
+    assert len(staff) == 1
+
+
+def test_a_doctor_has_one_name_in_a_report_with_and_without_the_title(detector: Detector) -> None:
+    text = "Seen by Dr. Kowalczyk. Kowalczyk will call."
+    made = Cleaner(detector, KEY, "surrogate").clean(Report({"a": text}), patient_id="p").report.sections["a"]
+    name = re.search(r"Dr\. (\w+)", made)[1]
+    assert made.count(name) == 2
 
 
 def test_surrogates_are_the_same_in_all_sections_and_reports(detector: Detector) -> None:
@@ -170,7 +189,7 @@ def _shared() -> Detector:
 
 
 def test_an_unknown_mode_is_refused(detector: Detector) -> None:
-    with pytest.raises(ValueError, match="'surrogate' or 'tag'"):
+    with pytest.raises(ValueError, match="'surrogate', 'tag' or 'structured'"):
         Cleaner(detector, KEY, "blank")  # type: ignore[arg-type]
 
 

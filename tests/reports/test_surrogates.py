@@ -25,6 +25,20 @@ def test_one_person_has_one_surrogate_in_every_form() -> None:
     assert surrogates.initials(KEY, "JS") == first[0] + last[0]
 
 
+def test_a_name_is_drawn_for_each_patient_anew_and_for_staff_once() -> None:
+    patients = {surrogates.person(KEY, "John Smith", whose=f"patient {i}") for i in range(12)}
+    assert len(patients) > 6
+    made = {surrogates.surrogate(KEY, "name", "John Smith", patient_id=f"patient {i}") for i in range(12)}
+    assert made == patients
+    assert len({surrogates.surrogate(KEY, "staff", "Dr. Smith", patient_id=f"patient {i}") for i in range(12)}) == 1
+
+
+def test_initials_follow_the_names_of_the_same_patient() -> None:
+    first, last = surrogates.person(KEY, "John Smith", whose="a").split()
+    assert surrogates.person(KEY, "J. Smith", whose="a") == f"{first[0]}. {last}"
+    assert surrogates.initials(KEY, "JS", "a") == first[0] + last[0]
+
+
 def test_particles_belong_to_the_surname() -> None:
     assert surrogates.person(KEY, "Mr van der Berg").split()[-1] == surrogates.person(KEY, "Berg")
 
@@ -160,7 +174,7 @@ def test_surrogates_can_be_told_without_the_key(category: str, text: str) -> Non
     made = surrogates.surrogate(KEY, category, text, patient_id="p1")
     assert made != text
     assert surrogates.is_surrogate(made)
-    assert surrogates.surrogate(KEY, category, text, patient_id="p2") == made
+    assert (surrogates.surrogate(KEY, category, text, patient_id="p2") == made) is (category != "name")
 
 
 def test_a_phone_keeps_its_form_and_is_fictional() -> None:

@@ -166,7 +166,7 @@ def test_one_key_gives_one_identity():
 def test_the_name_is_the_one_the_report_uses():
     surrogates = pytest.importorskip("updp.reports.surrogates")
     cleaned = clean(through_file(film()))
-    assert cleaned.PatientName == surrogates.person(KEY, "Quibblesworth^Zanthora")
+    assert cleaned.PatientName == surrogates.person(KEY, "Quibblesworth^Zanthora", whose="M77419")
 
 
 @pytest.mark.parametrize("sex", ["F", "M"])

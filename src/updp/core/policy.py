@@ -69,8 +69,10 @@ class BurnedInPolicy(Section):
 
 
 class ReportPolicy(Section):
-    mode: Literal["surrogate", "tag", "withhold"] = Field(
-        "surrogate", description="Replace PHI by consistent surrogates, by typed tags, or release no report at all."
+    mode: Literal["surrogate", "tag", "structured", "withhold"] = Field(
+        "surrogate",
+        description="Replace PHI by consistent surrogates or by typed tags; restate findings, negations, sides and "
+        "measurements in standard sentences, so that no wording leads back to the original; or release no report.",
     )
     sections: tuple[str, ...] = Field(
         ("findings", "impression"), description="Sections that leave, in this order; all others stay."

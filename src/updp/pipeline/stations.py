@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from updp.core.confidential import Confidential
 from updp.core.keys import Key
@@ -189,7 +189,8 @@ class CleanReport:
                        if name in study.report.sections})  # fmt: skip
         cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known, sex=study.sex)
         # The receiver's detector shares nothing with ours: what it would object to stays here.
-        if any(residual_spans(text, mode=self.cleaner.mode) for text in cleaned.report.sections.values()):
+        mode: Literal["surrogate", "tag"] = "surrogate" if self.cleaner.mode == "surrogate" else "tag"
+        if any(residual_spans(text, mode=mode) for text in cleaned.report.sections.values()):
             raise Refused(Reason.REPORT_RESIDUAL)
         study = study.noted(phi=dict(cleaned.counts), retention=cleaned.retention)
         return study.but(report=cleaned.report or None)

@@ -56,6 +56,9 @@ def boundary(policy: Policy) -> list[tuple[str, str, str]]:
     report = {
         "surrogate": "the sections " + ", ".join(policy.report.sections) + ", PHI replaced by consistent surrogates",
         "tag": "the sections " + ", ".join(policy.report.sections) + ", PHI replaced by typed tags",
+        "structured": "the sections "
+        + ", ".join(policy.report.sections)
+        + ", restated: terms, sides, negations and measurements in standard sentences, none of the wording",
         "withhold": "nothing",
     }[policy.report.mode]
     burned = {

@@ -1,4 +1,5 @@
-"""Replace what the detector found: a typed tag, or a surrogate that is the same everywhere in the corpus.
+"""Replace what the detector found: a typed tag, or a surrogate that is the same everywhere in the corpus; or restate
+what is left in standard sentences.
 
 The sections of a report are read together, so that a name in the indication is known in the findings, and written back
 apart. The patient's own identifiers, known from the header, go wherever they stand; a surname that is also a finding
@@ -14,7 +15,7 @@ from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report
@@ -24,13 +25,14 @@ from updp.reports.detect import Detector
 from updp.reports.language import ENGLISH, language
 from updp.reports.lexicon import vocabulary, whitelist
 from updp.reports.retention import Retention, compare
+from updp.reports.structured import restate
 from updp.reports.view import View, plain
 from updp.reports.words import Span, Tokens
 
 if TYPE_CHECKING:
     from updp.core.keys import Key
 
-Mode = Literal["surrogate", "tag"]
+Mode = Literal["surrogate", "tag", "structured"]
 _JOINT = "\n\n"
 _SEALS_REMEMBERED = 65_536
 #: Detection is repeated on its own output until nothing new is found, but not for ever.
@@ -53,8 +55,8 @@ class Cleaner:
     """Cleans reports under one key."""
 
     def __init__(self, detector: Detector, key: Key, mode: Mode = "surrogate") -> None:
-        if mode not in ("surrogate", "tag"):
-            raise ValueError(f"mode is 'surrogate' or 'tag', not {mode!r}")
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode is 'surrogate', 'tag' or 'structured', not {mode!r}")
         self.detector = detector
         self.key = key
         self.mode = mode
@@ -93,6 +95,8 @@ class Cleaner:
             bounds.append((at, at + len(part)))
             at += len(part) + len(_JOINT)
         own = surrogates.name_words(known)
+        # Who is staff in one place of a report is staff everywhere in it, or one person would have two names.
+        staff = surrogates.name_words(text[s.start : s.end] for s in spans if s.category == "staff") - own
         cleaned = []
         counts: Counter[str] = Counter()
         queue = deque(spans)
@@ -109,19 +113,23 @@ class Cleaner:
                     continue
                 out.append(text[end:start])
                 old = text[start:stop]
-                out.append(
-                    surrogates.tag(span.category)
-                    if self.mode == "tag"
-                    else surrogates.initials(self.key, old)
-                    if span.why.startswith("initials ")
-                    else surrogates.surrogate(
-                        self.key, span.category, old, patient_id=patient_id, sex=sex, own=own, year=year
+                if self.mode != "surrogate":
+                    made_up = surrogates.tag(span.category)
+                elif span.why.startswith("initials "):
+                    made_up = surrogates.initials(self.key, old, "" if span.category == "staff" else patient_id)
+                else:
+                    category = span.category
+                    if category == "name" and staff and surrogates.name_words([old]) <= staff:
+                        category = "staff"
+                    made_up = surrogates.surrogate(
+                        self.key, category, old, patient_id=patient_id, sex=sex, own=own, year=year
                     )
-                )
+                out.append(made_up)
                 counts[span.category] += 1
                 end = stop
             out.append(text[end:high])
-            cleaned.append("".join(out))
+            part = "".join(out)
+            cleaned.append(restate(part) if self.mode == "structured" else part)
         result = Report(dict(zip(names, cleaned, strict=True)))
         made = self._seal(patient_id, cleaned)
         if self.mode == "surrogate" and counts:

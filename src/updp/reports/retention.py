@@ -15,8 +15,8 @@ from functools import lru_cache
 from updp.reports.lexicon import whitelist
 
 KINDS = ("findings", "lateralities", "negations", "measurements")
-_WORD = re.compile(r"[a-z]+(?:-[a-z0-9]+)*")
-_MEASUREMENT = re.compile(
+WORD = re.compile(r"[a-z]+(?:-[a-z0-9]+)*")
+MEASUREMENT = re.compile(
     r"(?<![\w.])\d{1,4}(?:\.\d{1,3})?(?:\s?x\s?\d{1,4}(?:\.\d{1,3})?){0,2}\s?-?(?:mm|cm|ml|mg|%|french|degrees)(?![a-z])"
 )
 
@@ -49,12 +49,12 @@ def count(text: str) -> tuple[Counter[str], Counter[str]]:
     """Occurrences by kind, and of every single whitelist word."""
     kind_of, every = _terms()
     lower = text.lower()
-    words = Counter(_WORD.findall(lower))
+    words = Counter(WORD.findall(lower))
     by_kind: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
     for word, n in words.items():
         if word in kind_of:
             by_kind[kind_of[word]] += n
-    by_kind["measurements"] = sum(1 for _ in _MEASUREMENT.finditer(lower))
+    by_kind["measurements"] = sum(1 for _ in MEASUREMENT.finditer(lower))
     return by_kind, Counter({w: n for w, n in words.items() if w in every})
 
 

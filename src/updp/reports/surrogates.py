@@ -1,10 +1,12 @@
 """Consistent stand-ins for identifiers, each a pure function of the hospital's key.
 
-The same person, number or place gets the same surrogate in every report, header and film of a corpus, without a table
-that would have to be kept: "Mr Smith", "John Smith", "Smith, John" and "SMITH^JOHN" are replaced word by word, each
-word by a name drawn with the key, and initials follow the names they abbreviate. Names come from a public pool of
-uncommon names, numbers, addresses and hosts from ranges set aside for fiction, so that a reader who knows the pool
-can tell a surrogate from a leak (:func:`is_surrogate`). Dates move by the patient's own shift and keep their form.
+The same number or place gets the same surrogate in every report, header and film of a corpus, without a table that
+would have to be kept, and so does the same person of the staff. Names of a patient and the family are drawn for that
+patient alone, so that a name known of one patient says nothing of another who bears it. "Mr Smith", "John Smith",
+"Smith, John" and "SMITH^JOHN" are replaced word by word, each word by a name drawn with the key, and initials follow
+the names they abbreviate. Names come from a public pool of uncommon names, numbers, addresses and hosts from ranges set
+aside for fiction, so that a reader who knows the pool can tell a surrogate from a leak (:func:`is_surrogate`). Dates
+move by the patient's own shift and keep their form.
 """
 
 from __future__ import annotations
@@ -47,11 +49,12 @@ def tag(category: str) -> str:
 # -- people --------------------------------------------------------------------------------------------------------
 
 
-def person(key: Key, full_name: str, sex: str | None = None, own: Container[str] | None = None) -> str:
+def person(key: Key, full_name: str, sex: str | None = None, own: Container[str] | None = None, whose: str = "") -> str:
     """A name in place of ``full_name``, in the same form (order, commas, carets, capitals, titles, credentials).
 
     ``sex`` ("F" or "M") is the person's, and given names follow it; with ``own`` (see :func:`name_words`) only those do
-    that are among these words. Otherwise a given name keeps the sex it is listed with.
+    that are among these words. Otherwise a given name keeps the sex it is listed with. ``whose`` is the patient in
+    whose papers the name stands; names of staff belong to nobody and are the same for all patients.
     """
     if _APART.fullmatch(full_name):  # "J O H N  S M I T H"
         full_name = " ".join(part.replace(" ", "") for part in re.split(r"\s{2,}", full_name))
@@ -74,9 +77,10 @@ def person(key: Key, full_name: str, sex: str | None = None, own: Container[str]
             end = follows.start()
             continue
         if word.isupper() and 2 <= len(word) <= 3 and plain not in names():
-            out += [gap, "".join(_initial(key, c) for c in word)]
+            out += [gap, "".join(_initial(key, c, whose) for c in word)]
         else:
-            out += [gap, _like(word, _one_name(key, plain, sex if own is None or _bare(plain) in own else None))]
+            of = sex if own is None or _bare(plain) in own else None
+            out += [gap, _like(word, _one_name(key, plain, of, whose))]
     out.append(full_name[end:])
     return "".join(out)
 
@@ -90,31 +94,35 @@ def _bare(plain: str) -> str:
     return plain.removesuffix("'s")
 
 
-def initials(key: Key, letters: str) -> str:
+def initials(key: Key, letters: str, whose: str = "") -> str:
     """Initials in place of initials: the letters the person's surrogate begins with."""
-    return "".join(_like(c, _initial(key, c)) if c.isalpha() else c for c in letters)
+    return "".join(_like(c, _initial(key, c, whose)) if c.isalpha() else c for c in letters)
 
 
-def _one_name(key: Key, plain: str, sex: str | None) -> str:
+def _one_name(key: Key, plain: str, sex: str | None, whose: str) -> str:
     if len(plain) == 1:
-        return _initial(key, plain)
+        return _initial(key, plain, whose)
     if plain.endswith("'s"):
-        return _one_name(key, plain[:-2], sex) + "'s"
+        return _one_name(key, plain[:-2], sex, whose) + "'s"
     code = names().get(plain, "01U")
     given, surname, of = int(code[0]), int(code[1]), sex if sex in ("F", "M") else code[2]
     if given > surname or (given == surname and given > 1):
-        kind = of if of in "FM" else "FM"[key.digest("surrogate sex", plain)[0] & 1]
+        kind = of if of in "FM" else "FM"[key.digest("surrogate sex", *_drawn_for(plain, whose))[0] & 1]
     else:
         kind = "surname"
-    pool = _pool(kind)[_initial(key, plain[0])]
-    draw = int.from_bytes(key.digest("surrogate name", plain)[:8], "big")
+    pool = _pool(kind)[_initial(key, plain[0], whose)]
+    draw = int.from_bytes(key.digest("surrogate name", *_drawn_for(plain, whose))[:8], "big")
     chosen = pool[draw % len(pool)]
     return chosen if chosen.lower() != plain else pool[(draw + 1) % len(pool)]
 
 
-def _initial(key: Key, letter: str) -> str:
+def _initial(key: Key, letter: str, whose: str) -> str:
     letter = _fold(letter)[:1]
-    return _LETTERS[key.digest("surrogate initial", letter)[0] % len(_LETTERS)]
+    return _LETTERS[key.digest("surrogate initial", *_drawn_for(letter, whose))[0] % len(_LETTERS)]
+
+
+def _drawn_for(plain: str, whose: str) -> tuple[str, ...]:
+    return (plain, whose) if whose else (plain,)
 
 
 @lru_cache(maxsize=4)
@@ -497,7 +505,7 @@ def surrogate(
     ``sex`` is the patient's and ``own`` the words of the patient's name: nobody else's name follows that sex.
     """
     if category == "name":
-        return person(key, text, sex, own)
+        return person(key, text, sex, own, patient_id)
     if category == "staff":
         return person(key, text)
     if category == "date":

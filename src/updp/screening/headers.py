@@ -37,7 +37,8 @@ from updp.screening.date_shift import Shift
 from updp.screening.words import MASK, Detector, Known, clean_descriptor, clean_narrative
 
 Element = DataElement | RawDataElement
-Person = Callable[[str, str | None], str]
+#: Full name, sex ("F", "M" or None) and the patient it belongs to ("" for staff) to a surrogate.
+Person = Callable[[str, str | None, str], str]
 
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SR_CLASS = "1.2.840.10008.5.1.4.1.1.88."
@@ -103,7 +104,7 @@ class HeaderCleaner:
     """Applies the profile to one header after another under one policy and key.
 
     ``detector`` cleans descriptions and structured reports (anything with ``spans(text)``); without one they are
-    removed. ``person`` maps a full name and a sex ("F", "M" or None) to a surrogate; by default the report station's.
+    removed. ``person`` maps a full name to a surrogate; by default the report station's.
     """
 
     def __init__(
@@ -147,9 +148,9 @@ class HeaderCleaner:
             # the message of a parser quotes values; what is wrong with the file is all that may be said
             raise Refused(Reason.DICOM_UNREADABLE) from None
 
-    def surrogate(self, name: str, sex: str | None = None) -> str:
-        """The PN value that stands for a person."""
-        return self._person(name, sex)
+    def surrogate(self, name: str, sex: str | None = None, patient_id: str = "") -> str:
+        """The PN value that stands for a person: the patient with that id, or somebody of the staff."""
+        return self._person(name, sex, patient_id)
 
     def rules(self, iod: str | None, structured: bool, parent: str) -> dict[int, _Rule]:
         """The rules met so far for the items of ``parent`` ('' for the object itself)."""
@@ -247,13 +248,17 @@ class _Walk:
         self.shift = Shift.of(cleaner.key, patient_id)
         self.known = Known([*_own(dataset, deep=False), patient_id], least=4)
 
+    def own_name(self, name: str) -> str:
+        """What stands for a name of the patient."""
+        return self.cleaner.surrogate(name, self.sex, self.patient_id)
+
     def run(self, pixels_checked: bool) -> Dataset:
         dataset = self.dataset
         new = self.walk(dataset, "", False, None)
         implicit, little = dataset.original_encoding
         place = _Place(self, dataset, ["iso8859"], implicit, little, dummy=False)
         values: dict[int, tuple[str, str | list[str]]] = {
-            _PATIENT_NAME: ("PN", self.cleaner.surrogate(_first(dataset, _PATIENT_NAME) or self.patient_id, self.sex)),
+            _PATIENT_NAME: ("PN", self.own_name(_first(dataset, _PATIENT_NAME) or self.patient_id)),
             _PATIENT_ID: ("LO", self.key.patient(self.patient_id)),
             _REMOVED_FLAG: ("CS", "YES"),
             _METHOD_TEXT: ("LO", [_METHOD, f"updp, Table E.1-1 of {tables.edition()}"]),
@@ -427,8 +432,8 @@ class _Place:
             return self.make(element.tag, vr, self.walk.key.uid(f"dummy {int(element.tag):08x}"))
         if vr == "PN":
             name = self._string(element, self._bytes(element, vr)) if _right_family(element, vr) else None
-            sex = self.walk.sex if element.tag in _OWN_NAMES else None
-            return self.make(element.tag, vr, self.walk.cleaner.surrogate(name, sex) if name else MASK)
+            made = self.walk.own_name if element.tag in _OWN_NAMES else self.walk.cleaner.surrogate
+            return self.make(element.tag, vr, made(name) if name else MASK)
         value = _DUMMY[vr]
         if isinstance(value, str):
             return self.make(element.tag, vr, value)
@@ -714,14 +719,14 @@ def _surrogates(key: Key) -> Person:
     try:
         from updp.reports.surrogates import person
     except ImportError:
-        return lambda name, sex: key.patient(name)
+        return lambda name, sex, whose: key.patient(name)
 
     @lru_cache(maxsize=4096)
-    def surrogate(name: str, sex: str | None) -> str:
+    def surrogate(name: str, sex: str | None, whose: str) -> str:
         # family and given name, letters alone: a record number typed into the name would otherwise come along
         parts = [" ".join(_LETTERS.findall(part)) for part in name.split("=")[0].split("^")[:2]]
         plain = "^".join(part for part in parts if part)
-        given = str(person(key, plain, sex)) if plain else ""
+        given = str(person(key, plain, sex, whose=whose)) if plain else ""
         same = {word.lower() for word in _LETTERS.findall(plain)} & {word.lower() for word in _LETTERS.findall(given)}
         return given if given.isascii() and _LETTERS.search(given) and not same else key.patient(name)
 
