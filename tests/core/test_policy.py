@@ -83,3 +83,11 @@ def test_the_schema_describes_every_field():
     for section in schema["$defs"].values():
         for name, field in section["properties"].items():
             assert field.get("description"), name
+
+
+@pytest.mark.parametrize("path", ["/srv/radiology/packs/ours", "~/packs/ours/", "C:\\packs\\ours", "../ours", "ours"])
+def test_a_release_names_a_pack_and_not_where_the_hospital_keeps_it(path: str) -> None:
+    options = {"pack": path, "weights": path, "steps": 20, "further": path, "said": "a/b"}
+    policy = Policy.model_validate({"method": {"name": "updp", "options": options}})
+    expected = {"pack": "ours", "weights": "ours", "steps": 20, "further": "ours", "said": "a/b"}
+    assert policy.public().method.options == expected

@@ -56,7 +56,7 @@ def test_no_word_beyond_the_lists_leaves(text: str) -> None:
         r"\d+(?:\.\d+)?(?:\s?x\s?\d+(?:\.\d+)?)*\s?-?(?:mm|cm|ml|mg|%|french|degrees)", "", restate(text).lower()
     )
     assert set(re.findall(r"[^\W\d_]+", left)) <= _LISTED
-    assert not re.search(r"\d\d", left)
+    assert not re.search(r"\d\d", left.replace("covid-19", ""))
 
 
 @given(_TEXTS)

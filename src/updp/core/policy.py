@@ -164,6 +164,10 @@ class GatePolicy(Section):
     )
 
 
+#: What begins like a path of this machine.
+_PATH = re.compile(r"[~/\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
+
+
 class Policy(Section):
     """What may leave the hospital, one section per step. Every field has a default."""
 
@@ -211,8 +215,16 @@ class Policy(Section):
             raise BadPolicy("\n".join(lines)) from None
 
     def public(self) -> Policy:
-        """This policy as a release may state it: terms the hospital blocks are names as a rule, so their lists stay."""
-        options = {name: value for name, value in self.method.options.items() if name != "block"}
+        """This policy as a release may state it: terms the hospital blocks are names as a rule, so their lists stay;
+        of a pack in a folder of the hospital only the name leaves.
+        """
+        options = {
+            name: re.split(r"[/\\]", value.rstrip("/\\"))[-1]
+            if isinstance(value, str) and (name in ("pack", "weights") or _PATH.match(value))
+            else value
+            for name, value in self.method.options.items()
+            if name != "block"
+        }
         return self.model_copy(
             update={
                 "report": self.report.model_copy(update={"block": ()}),

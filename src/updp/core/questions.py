@@ -117,11 +117,12 @@ QUESTIONS: Mapping[str, Question] = {
             "The record",
             "What do manifest and report tell of a patient by themselves?",
             "Every published combination of labels, view and attributes is shared by as many patients as the policy "
-            "asks. What the record tells is stated, whatever the film shows.",
+            "asks. What the record tells is stated, whatever the film shows: whoever holds a real report finds the "
+            "released one again as often as *report→patient* says.",
             "Some published combination of labels, view and attributes is shared by too few patients for the policy.",
             "Whether enough patients share every published record cannot be told.",
             (Bound("min_cell", ("smallest cell",), "lower"),),
-            shown=("record linkage AUC", "alone with their record"),
+            shown=("record linkage AUC", "alone with their record", "report→patient rank-1"),
         ),
         Question(
             "film",
@@ -158,7 +159,7 @@ QUESTIONS: Mapping[str, Question] = {
             "Whether PHI is left in the reports cannot be told with so few of them.",
             (Bound("max_residual_phi", ("residual PHI",), "upper"),),
             exemptions=frozenset({Exemption.NO_REPORTS}),
-            shown=("report→patient rank-1", "prompt→patient rank-1"),
+            shown=("prompt→patient rank-1",),
         ),
         Question(
             "utility",

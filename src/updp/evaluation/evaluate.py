@@ -312,8 +312,9 @@ def _written(
     from updp.evaluation.report import page, sheet
 
     if target is None:
-        made = page(facts, case.policy, films=sheet(case.exhibit, real=False))
-        folder = restate(case.release, facts, case.policy, key, made)
+        policy = case.policy.public()
+        made = page(facts, policy, films=sheet(case.exhibit, real=False))
+        folder = restate(case.release, facts, policy, key, made)
         report = folder / "evidence" / "report.html"
     else:
         private(target)

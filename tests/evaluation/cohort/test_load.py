@@ -1,5 +1,6 @@
 """Release, source and key are compared only when they belong together."""
 
+import json
 import shutil
 
 import numpy as np
@@ -15,7 +16,7 @@ from updp.core.reasons import Reason, Refused
 from updp.core.record import Study
 from updp.domains.chest import CHEST
 from updp.domains.chest.labels import FINDINGS
-from updp.evaluation.cohort.load import NotComparable, _described, label_matrix, load_case
+from updp.evaluation.cohort.load import NotComparable, _described, _with_own_options, label_matrix, load_case
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
 
@@ -222,3 +223,12 @@ def test_a_patient_of_whom_one_film_was_kept_back_in_another_split_is_refused(tm
     made = hospital, updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1)
     with pytest.raises(NotComparable, match="two splits"):
         case(made, key)
+
+
+def test_the_hospital_finds_its_own_packs_by_the_vault_and_nobody_elses(tmp_path):
+    own = Policy.model_validate({"method": {"name": "updp", "options": {"pack": str(tmp_path / "packs" / "ours")}}})
+    (tmp_path / "method-options.json").write_text(json.dumps(own.method.options))
+    assert _with_own_options(own.public(), tmp_path) == own
+    other = Policy.model_validate({"method": {"name": "updp", "options": {"pack": "theirs"}}})
+    assert _with_own_options(other, tmp_path) == other
+    assert _with_own_options(own.public(), tmp_path / "missing") == own.public()

@@ -30,6 +30,7 @@ from updp.imaging.grey import grey8
 from updp.imaging.read import is_dicom
 from updp.imaging.square import square, without_bars
 from updp.release import manifest
+from updp.release.assemble import OWN_OPTIONS
 from updp.release.signature import BadSignature, check_signature, check_sums, file_sum, public_key
 from updp.release.vault import BadVault, open_vault
 
@@ -66,6 +67,7 @@ def load_case(
 ) -> Case:
     """Open a release beside its source; refuses whatever does not belong together."""
     facts, policy = _opened(release, key)
+    policy = _with_own_options(policy, vault or release.parent / "vault")
     rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
     if not rows:
         raise NotComparable("the release has no films; there is nothing to measure")
@@ -101,6 +103,16 @@ def _opened(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
     except (OSError, ValueError, AttributeError) as error:
         what = "policy.toml" if isinstance(error, BadPolicy) else "evidence/evaluation.json"
         raise NotComparable(f"the release's {what} cannot be read by this version of updp") from None
+
+
+def _with_own_options(policy: Policy, vault: Path) -> Policy:
+    """The policy of a release with the paths of the hospital's packs, where the vault knows them."""
+    try:
+        options = json.loads((vault / OWN_OPTIONS).read_bytes())
+        own = policy.model_copy(update={"method": policy.method.model_copy(update={"options": dict(options)})})
+    except (OSError, ValueError, TypeError):
+        return policy
+    return own if own.public() == policy else policy
 
 
 class Original(NamedTuple):

@@ -36,6 +36,8 @@ def test_finding_nothing_still_has_an_upper_bound(untouched, pack):
 def test_cleaned_reports_point_to_the_real_ones_and_says_so(untouched, pack):
     out = run(Text(), untouched, pack)
     assert at(out, "report→patient rank-1", "own report").value == 1
+    assert {m.question for m in out.values() if m.metric.startswith("report→patient")} == {"record"}
+    assert out["residual PHI"].question == "text"
     assert at(out, "report→patient rank-1", "another report").value > 0.9
     assert "keeps what the real one says" in at(out, "report→patient rank-1", "own report").detail["meaning"]
 

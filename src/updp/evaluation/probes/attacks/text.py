@@ -1,14 +1,16 @@
 """Text: identifiers an independent detector still finds, and how well a report points to its patient.
 
 A cleaned report says what the real one says; that is its use, and it makes released and real reports of one film easy
-to match for whoever already holds the real report. The linkage figures state how easy. They do not mean that a report
-names anybody.
+to match for whoever already holds the real report. The linkage figures state how easy, as a part of what the record
+tells. They do not mean that a report names anybody. Reports restated by ``report.mode = "structured"`` keep the
+findings and lose the wording.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +43,7 @@ class Text(Probe):
             raise ValueError(f"{len(self.prompts)} prompts for {len(exhibit)} films")
         return [
             self._residual(exhibit, budget, seed),
-            *self._reports(exhibit, budget, seed),
+            *[replace(m, question="record") for m in self._reports(exhibit, budget, seed)],
             *self._prompts(exhibit, inquiry.pack, budget, seed),
         ]
 
