@@ -94,7 +94,13 @@ def command_line_page() -> str:
         _MADE,
         "# Command line\n",
         "Exit codes: 0 done, 2 wrong use or unreadable source, 3 blocked by the gate, 4 (`--strict`) something was",
-        "quarantined.\n",
+        "quarantined, 130 stopped by the user.\n",
+        "`--json`, `--log FILE` and `--debug` may stand anywhere. With `--json` standard output holds one JSON object:",
+        "`command`, `exit`, `error` where there is one, and what came out; words go to standard error. `updp scan`",
+        "without `--out` prints its spans first, and the object is the last line.\n",
+        "`--log FILE` adds JSON lines to the file (0600): `time`, `event`, and facts. Events are `start`, `progress`,",
+        "`kept back` (`ref`, `station`, `reason`: a [reason code](reason-codes.md)) and `end`. No argument of the",
+        "command and nothing of a patient is written.\n",
     ]
     for names, command in _commands(typer.main.get_command(app), ["updp"]):
         positional = [p for p in command.params if p.param_type_name == "argument"]

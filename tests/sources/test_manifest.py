@@ -180,8 +180,9 @@ def test_a_link_that_stays_inside_is_followed(tmp_path):
     assert [type(row) for row in open_source(tmp_path)] == [Study, Study]
 
 
-def test_rows_that_are_not_utf8_are_refused_alone(tmp_path):
-    path = write(tmp_path, "csv", ROW, {**ROW, "film_id": "f2", "findings": "caf@"}, {**ROW, "film_id": "f@"})
+def test_rows_that_are_not_utf8_are_refused_alone_where_others_are(tmp_path):
+    rows = [{**ROW, "findings": "déjà vu"}, {**ROW, "film_id": "f2", "findings": "caf@"}, {**ROW, "film_id": "f@"}]
+    path = write(tmp_path, "csv", *rows)
     path.write_bytes(path.read_bytes().replace(b"@", b"\xe9"))
     good, report, name = open_source(tmp_path)
     assert isinstance(good, Study)
@@ -215,7 +216,7 @@ def test_a_row_with_a_comma_too_many_or_a_stray_quote_is_refused_and_none_is_los
     [
         ("manifest.csv", b"", "no header line"),
         ("manifest.csv", f"name,{CANARY}\nx,y\n".encode(), "lacks a column: patient_id or subject_id; image or path"),
-        ("manifest.csv", "film_id,patient_id,image\n".encode("utf-16"), "UTF-16"),
+        ("manifest.csv", "film_id,patient\n".encode("utf-16"), "lacks a column"),
         ("manifest.jsonl", CANARY.encode(), "no JSON object"),
         ("manifest.parquet", CANARY.encode(), "not a readable Parquet file"),
     ],
@@ -230,7 +231,7 @@ def test_a_broken_manifest_is_told_without_its_content(tmp_path, name, data, mes
 def test_a_broken_table_with_a_name_in_its_file_name_is_told_without_it(tmp_path):
     write(tmp_path, "csv", ROW).rename(tmp_path / f"{CANARY}.csv")
     source = open_source(tmp_path)
-    (tmp_path / f"{CANARY}.csv").write_bytes(b"\xff\xfe")
+    (tmp_path / f"{CANARY}.csv").write_bytes(b"\x1f\x8b\x00")
     with pytest.raises(BadSource) as error:
         list(source)
     assert CANARY not in str(error.value)
@@ -259,3 +260,79 @@ def test_no_bytes_in_a_row_stop_the_run(tmp_path_factory, data):
     rows = list(open_source(root))
     assert isinstance(rows[0], Study)
     assert all(isinstance(row, Study | Refusal) for row in rows)
+
+
+# -- as people save them ---------------------------------------------------------------------------------------------
+
+ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le", "utf-16-be")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_delimiter_and_encoding_are_found_out(tmp_path, delimiter, encoding, kind):
+    write_film(tmp_path / "films" / "a.png")
+    row = ROW | {"findings": "Schöne Lunge; gerade, ähnlich", "labels": "Edema"}
+    with open(tmp_path / f"manifest.{kind}", "w", newline="", encoding=encoding) as file:
+        writer = csv.DictWriter(file, list(row), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows([row, row | {"film_id": "fé"}])
+    first, second = open_source(tmp_path)
+    assert first.report.sections["findings"] == "Schöne Lunge; gerade, ähnlich"
+    assert second.film_id == "fé"
+    assert first.labels == ("Edema",)
+
+
+def test_windows_1252_is_seen_wherever_its_first_letter_stands(tmp_path):
+    path = write(tmp_path, "csv", *({**ROW, "film_id": f"f{n}"} for n in range(20_000)))
+    path.write_bytes(path.read_bytes() + b"Zo\xeb,s1,p1,films/a.png,,,,,,,,\r\n")
+    *_, last = open_source(tmp_path)
+    assert last.film_id == "Zoë"
+
+
+def test_a_byte_windows_1252_does_not_have_refuses_its_row(tmp_path):
+    path = write(tmp_path, "csv", {**ROW, "film_id": "f@"}, {**ROW, "film_id": "f#"})
+    path.write_bytes(path.read_bytes().replace(b"@", b"\x9d").replace(b"#", b"\xe9"))
+    bad, good = open_source(tmp_path)
+    assert bad.reason is Reason.ROW_UNREADABLE
+    assert good.film_id == "fé"
+
+
+def test_json_lines_in_utf_16_are_read(tmp_path):
+    path = write(tmp_path, "jsonl", ROW | {"findings": "Größe"})
+    path.write_text(path.read_text("utf-8"), "utf-16")
+    assert one(tmp_path).report.sections["findings"] == "Größe"
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["films\\a.png", "C:\\export\\2019\\films\\a.png", "\\\\server\\share\\films\\a.png"],
+)
+def test_paths_written_as_windows_does_are_found_below_the_manifest(tmp_path, image):
+    write(tmp_path, "csv", {**ROW, "image": image})
+    assert one(tmp_path).path == (tmp_path / "films" / "a.png").resolve()
+
+
+def test_windows_paths_never_lead_out_and_never_leave_out_different_parts(tmp_path):
+    root = tmp_path / "export"
+    write_film(tmp_path / "secret.png")
+    write_film(root / "b" / "x.png")
+    rows = [
+        {**ROW, "image": "..\\secret.png"},
+        {**ROW, "image": "C:\\data\\films\\a.png"},
+        {**ROW, "image": "C:\\other\\films\\a.png"},
+        {**ROW, "image": "C:\\data\\b\\x.png"},
+    ]
+    write(root, "csv", *rows)
+    found = list(open_source(root))
+    assert [getattr(row, "reason", None) for row in found] == [Reason.PATH_UNSAFE, None, Reason.PATH_UNSAFE, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "labels"),
+    [("Edema; Mass", ("Edema", "Mass")), ("Edema, Mass", ("Edema", "Mass")), ("['edema', ' mass']", ("Edema", "Mass")),
+     ("['__import__(1)'", None)],
+)  # fmt: skip
+def test_labels_as_other_programs_write_lists(tmp_path, value, labels):
+    row = one(write(tmp_path, "csv", {**ROW, "labels": value}))
+    assert row.labels == labels if labels else row.reason is Reason.ROW_UNREADABLE

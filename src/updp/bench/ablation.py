@@ -24,6 +24,7 @@ from updp.evaluation.intervals import Interval, bootstrap
 from updp.imaging.square import square
 from updp.methods.updp.method import UPDP
 from updp.sources import open_source
+from updp.training.corpus import NoUsableFilm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,7 +106,7 @@ def bench_ablation(
 
     studies = list(validation_studies(sources, films))
     if not studies:
-        raise ValueError("the sources hold no validation film that can be read")
+        raise NoUsableFilm("the sources hold no validation film that can be read")
     images = torch.from_numpy(np.stack([study.pixels for study in studies if study.pixels is not None]))[:, None]
     bench = _Bench(pack, studies, images, _second(judge), seed)
     rows: list[Row] = []

@@ -1,42 +1,70 @@
 """The command line: parse, call, print. Nothing here decides anything.
 
-Exit codes: 0 done, 2 wrong use or unreadable source, 3 blocked by the gate, 4 (``--strict``) something was quarantined.
+Exit codes: 0 done, 2 wrong use or unreadable source, 3 blocked by the gate, 4 (``--strict``) something was quarantined,
+130 stopped by the user.
 Heavy modules are imported inside the commands, so that ``updp --help`` answers at once.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import Any
 
 import typer
 
-from updp.cli.app import WRONG_USE, app
+from updp.cli.app import STOPPED, WRONG_USE, app
+from updp.cli.session import Session, arranged, begin, ended
 from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
-for _module in ("release", "evaluation", "reports", "demonstration", "listings", "training", "bench", "secrets"):
+_MODULES = ("start", "release", "evaluation", "reports", "demonstration", "listings", "training", "bench", "secrets")
+for _module in _MODULES:
     import_module(f"updp.cli.{_module}")
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(f"error: {message}", err=True)
-    raise SystemExit(WRONG_USE)
 
 
 def main() -> None:
     """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
     wait_passively()
+    arguments = arranged(sys.argv[1:])
+    session = Session(command=_command(arguments), as_json="--json" in arguments)
+    begin(session)
+    code, error = 0, None
     try:
-        app()
-    except (KeyboardInterrupt, BrokenPipeError):
-        os._exit(130)
-    except Exception as error:
-        if type(error).__module__.startswith("updp.") and isinstance(error, ValueError | OSError | RuntimeError):
-            _fail(str(error))
-        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
-            _fail(os.strerror(error.errno or 0))
-        from updp.pipeline.stations import whereabouts
+        app(arguments)
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else WRONG_USE if done.code else 0
+        error = "wrong use; standard error says how" if code == WRONG_USE and not session.facts else None
+    except KeyboardInterrupt:
+        code, error = STOPPED, "stopped"
+    except BrokenPipeError:
+        os._exit(STOPPED)
+    except Exception as fault:
+        code, error = WRONG_USE, _told(fault)
+        typer.echo(f"error: {error}", err=True)
+    ended(session, code, error)
+    if code == STOPPED:
+        os._exit(STOPPED)  # without waiting for what worker processes are at
+    raise SystemExit(code)
 
-        _fail(f"unexpected {whereabouts(error)}; nothing was released")
+
+def _command(arguments: list[str]) -> str:
+    """The command among the arguments, with its group."""
+    found: list[str] = []
+    inner: Any = typer.main.get_command(app)
+    for word in arguments:
+        if word in (known := getattr(inner, "commands", {})):
+            found.append(word)
+            inner = known[word]
+    return " ".join(found)
+
+
+def _told(error: Exception) -> str:
+    if type(error).__module__.startswith("updp.") and isinstance(error, ValueError | OSError | RuntimeError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    from updp.pipeline.stations import whereabouts
+
+    return f"unexpected {whereabouts(error)}; nothing was released"

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-DONE, WRONG_USE, BLOCKED, QUARANTINED = 0, 2, 3, 4
+from updp.cli.session import current, open_log
+
+DONE, WRONG_USE, BLOCKED, QUARANTINED, STOPPED = 0, 2, 3, 4, 130
 app = typer.Typer(
     name="updp",
     help="Make releases of chest X-rays and reports that another hospital can train on.",
@@ -30,13 +32,40 @@ KeyOption = Annotated[
 ]
 
 
-@app.callback()
+def _version(asked: bool) -> None:
+    if asked:
+        from updp.core.version import __version__
+
+        typer.echo(f"updp {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="--json, --log and --debug may stand anywhere in a command.")
 def _settings(
+    context: typer.Context,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the outcome as one JSON object; words go to standard error.")
+    ] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="Note events, counts and reason codes here, as JSON lines (0600).")
+    ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show where in the code an error happened (never patient data).")
     ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
 ) -> None:
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, format="%(name)s: %(message)s")
+    shown = logging.StreamHandler()
+    shown.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", handlers=[shown])
     if debug:  # other libraries' debug lines may quote the data
-        logging.getLogger().setLevel(logging.WARNING)
         logging.getLogger("updp").setLevel(logging.DEBUG)
+    session = current()
+    session.as_json = as_json
+    session.command = session.command or context.invoked_subcommand or ""
+    if log is not None:
+        from updp.core.version import __version__
+
+        open_log(log)
+        logging.getLogger("updp.cli").info("start", extra={"facts": {"command": session.command, "updp": __version__}})

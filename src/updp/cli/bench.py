@@ -9,6 +9,7 @@ import typer
 
 from updp.cli.app import bench_app
 from updp.cli.console import OptionOption, StrengthOption, planned
+from updp.cli.session import say, told
 
 
 @bench_app.command("pack")
@@ -29,7 +30,8 @@ def bench_pack(
     from updp.training.bench import QUICK
 
     network = load_pack(judge).classifier if judge else None
-    measure(pack or PACK, data, part or QUICK, judge=network, cache=cache, pictures=pictures, say=typer.echo)
+    told(pack=pack or PACK)
+    measure(pack or PACK, data, part or QUICK, judge=network, cache=cache, pictures=pictures, say=say)
 
 
 @bench_app.command("ablation")
@@ -46,7 +48,8 @@ def bench_ablation(
     from updp.bench.ablation import bench_ablation as measure
     from updp.domains.chest import PACK
 
-    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=typer.echo)
+    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
+    told(folder=str(out))
 
 
 @bench_app.command("methods")
@@ -85,6 +88,7 @@ def bench_methods(
         quick=quick,
         seed=seed,
         layout=layout,
-        say=typer.echo,
+        say=say,
     )
-    typer.echo(f"tables: {out / 'methods.md'}")
+    told(folder=str(out), tables=str(out / "methods.md"))
+    say(f"tables: {out / 'methods.md'}")

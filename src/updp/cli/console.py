@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from updp.cli.session import console_of, log, told
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -58,12 +60,6 @@ def read_options(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def console_of() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
 def open_key(path: Path | None, console: Console | None) -> Any:
     from updp.core.keys import Key, default_path
 
@@ -106,6 +102,7 @@ class Progress:
         self.bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
+        log.info("progress", extra={"facts": {"done": done, "films": total}})
         now = self.clock()
         if self.start is None:  # what had landed before does not count towards the rate
             self.start, self.first, self.next_line = now, done, now + 30
@@ -117,25 +114,47 @@ class Progress:
             self.next_line = now + 30
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str = "rows") -> None:
+    """A table for people, and its rows for machines under ``name``."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(*heads, box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*row)
+    told(**{name: [dict(zip(heads, row, strict=True)) for row in rows]})
     console_of().print(table)
 
 
 def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
+    told(checks=[{"name": check.name, "outcome": str(check.outcome), "detail": check.detail} for check in checks])
     for check in checks:
         mark = "[green]✓[/]" if check.outcome.good else "[yellow]?[/]" if check.outcome == "not asked" else "[red]✗[/]"
         console.print(f"{mark} {check.name}: {check.outcome}; {check.detail}", soft_wrap=True)
 
 
+def _note_quarantine(path: Path) -> None:
+    """Every study that was kept back, with its reason code, in the log."""
+    import json
+    import logging
+
+    if log.isEnabledFor(logging.INFO) and path.is_file():
+        for line in path.read_text("utf-8").splitlines():
+            log.info("kept back", extra={"facts": json.loads(line)})
+
+
 def print_outcome(console: Console, outcome: Outcome) -> None:
     from updp.core.reasons import REPAIR, Reason
 
+    _note_quarantine(outcome.folder.parent / "quarantine.jsonl")
+
+    told(
+        status=outcome.status,
+        folder=str(outcome.folder),
+        released=outcome.released,
+        quarantined=dict(outcome.quarantined),
+        skipped=outcome.skipped,
+    )
     done = "released to" if outcome.status == "passed" else "written to"
     console.print(f"[bold]{outcome.released}[/] films {done} {outcome.folder}", soft_wrap=True)
     if outcome.skipped:

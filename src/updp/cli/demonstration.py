@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from updp.cli.app import BLOCKED, app
-from updp.cli.console import Progress, console_of, print_checks, print_outcome
+from updp.cli.console import Progress, print_checks, print_outcome
+from updp.cli.session import console_of, told
 
 
 @app.command()
@@ -25,6 +26,7 @@ def demo(
         result = run(out, seed=seed, progress=bar)
     print_outcome(console, result.outcome)
     print_checks(console, result.verification.checks)
+    told(leaks=result.leaks, canaries=result.canaries, report=str(result.report))
     console.print(f"Invented identifiers found in the release: [bold]{result.leaks}[/] of {result.canaries}")
     console.print(f"Report: [bold]{result.report}[/]")
     # So small a hospital cannot pass the gate; whatever else fails is a fault.

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from updp.cli.app import BLOCKED, KeyOption, app
-from updp.cli.console import OptionOption, StrengthOption, console_of, planned, print_checks
+from updp.cli.app import BLOCKED, WRONG_USE, KeyOption, app
+from updp.cli.console import OptionOption, StrengthOption, planned, print_checks
+from updp.cli.session import console_of, say, told
 
 
 @app.command()
@@ -57,6 +58,12 @@ def evaluate(
         progress=lambda name, done, total: console.print(f"{done + 1}/{total} {name}") if name else None,
     )
     print_checks(console, result.verdict.checks)
+    told(
+        status=result.status,
+        folder=str(result.folder),
+        report=str(result.report),
+        measurements=[m.to_json() for m in result.measurements],
+    )
     console.print(f"{len(result.measurements) - len(result.missing)} figures, {len(result.missing)} not measured")
     console.print(f"[bold]{result.status}[/]; report: [bold]{result.report}[/]", soft_wrap=True)
     if result.status == "blocked":
@@ -96,10 +103,15 @@ def tune(
         pack=pack or PACK,
         seed=seed,
         layout=layout,
-        say=typer.echo,
+        say=say,
     )
-    typer.echo(found.advice)
-    typer.echo(f"frontier: {found.folder / 'frontier.json'}")
+    told(strength=found.strength, advice=found.advice, points=list(found.points), folder=str(found.folder))
+    say(found.advice)
+    say(f"frontier: {found.folder / 'frontier.json'}")
+    if not found.points:  # no strength could be measured: there is no frontier
+        raise typer.Exit(WRONG_USE)
+    if found.strength is None and all(point["strength"] is not None for point in found.points):
+        raise typer.Exit(BLOCKED)
 
 
 @app.command()
@@ -124,6 +136,7 @@ def certify(
     chosen = Policy.load(policy).method if policy else MethodPolicy(name=method, strength=strength)
     opened, _ = Key.load_or_create(key or default_path())
     made = run(data, chosen, out, key=opened, films=films, quick=quick, seed=seed, work=work, say=console.print)
+    told(certificate=str(out), measurements=[m.to_json() for m in made.measurements])
     for m in made.measurements:
         console.print(str(m))
     console.print(f"certificate: [bold]{out}[/]", soft_wrap=True)

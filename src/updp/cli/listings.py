@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from updp.cli.app import app
 from updp.cli.console import print_table
+from updp.cli.session import say, told
 
 
 @app.command()
@@ -17,24 +19,34 @@ def methods() -> None:
     from updp.methods import METHODS, UnknownMethod, method_info
     from updp.methods.listing import described
 
+    listed: dict[str, dict[str, list[str]]] = {}
+    told(methods=listed)
     for name in METHODS:
+        listed[name] = {}
         try:
             info = method_info(name)
         except UnknownMethod as error:  # a plug-in that cannot be imported
-            typer.echo(f"{typer.style(name, bold=True)}  {error}")
+            say(f"{typer.style(name, bold=True)}  {error}")
             continue
-        typer.echo(f"{typer.style(info.name, bold=True)}  {info.summary}")
+        say(f"{typer.style(info.name, bold=True)}  {info.summary}")
         for line, text in described(info):
-            typer.echo(f"    {line:<10}{text}")
-    typer.echo("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")
+            listed[name].setdefault(line, []).append(text)
+            say(f"    {line:<10}{text}")
+    say("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")
 
 
 @app.command()
 def sources() -> None:
-    """The source layouts there are."""
+    """The source layouts there are, and the mappings of public sets that are read as tables."""
     from updp.sources import LAYOUTS
+    from updp.sources.mapping import shipped
 
-    print_table(("layout", "what the folder holds"), [(name, kind.description) for name, kind in LAYOUTS.members()])
+    print_table(
+        ("layout", "what the folder holds"), [(name, kind.description) for name, kind in LAYOUTS.members()], "layouts"
+    )
+    print_table(
+        ("mapping", "table of the set"), [(name, own.table or "") for name, own in shipped().items()], "mappings"
+    )
 
 
 @app.command()
@@ -42,7 +54,7 @@ def domains() -> None:
     """The domains there are: kinds of image."""
     from updp.domains import DOMAINS
 
-    print_table(("domain", "what it is"), [(name, domain.summary) for name, domain in DOMAINS.members()])
+    print_table(("domain", "what it is"), [(name, domain.summary) for name, domain in DOMAINS.members()], "domains")
 
 
 @app.command()
@@ -51,7 +63,7 @@ def packs() -> None:
     from updp.models import list_packs
 
     rows = [(pack.name, ", ".join(pack.info["roles"]), str(pack.info.get("licence", ""))) for pack in list_packs()]
-    print_table(("pack", "roles", "licence"), rows)
+    print_table(("pack", "roles", "licence"), rows, "packs")
 
 
 @app.command("policy")
@@ -64,10 +76,12 @@ def show_policy(
     from updp.core.policy import Policy, json_schema, preset_text
 
     if check:
-        Policy.load(check)
-        typer.echo(f"{check}: a valid policy")
+        found = Policy.load(check)
+        told(valid=True, policy=found.model_dump(mode="json"))
+        say(f"{check}: a valid policy")
     elif preset:
-        Policy.preset(preset)
-        typer.echo(preset_text(preset), nl=False)
+        told(preset=preset, policy=Policy.preset(preset).model_dump(mode="json"))
+        say(preset_text(preset), nl=False)
     else:
-        typer.echo(json_schema() if schema else Policy().to_toml(), nl=False)
+        told(**({"schema": json.loads(json_schema())} if schema else {"policy": Policy().model_dump(mode="json")}))
+        say(json_schema() if schema else Policy().to_toml(), nl=False)

@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from updp.cli.app import BLOCKED, QUARANTINED, KeyOption, app
-from updp.cli.console import OptionOption, Progress, console_of, open_key, print_checks, print_outcome, read_options
+from updp.cli.console import (
+    OptionOption,
+    Progress,
+    open_key,
+    print_checks,
+    print_outcome,
+    read_options,
+)
+from updp.cli.session import console_of, told
 
 
 @app.command()
@@ -74,6 +82,7 @@ def verify(
     console = console_of()
     result = check(release, trusted=trust)
     print_checks(console, result.checks)
+    told(intact=result.intact, status=result.status)
     if not result.intact:
         console.print("[bold red]Do not use this release.")
         raise typer.Exit(BLOCKED)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from updp.cli.app import app
+from updp.cli.app import WRONG_USE, app
+from updp.cli.session import say, told
 
 
 @app.command()
@@ -16,14 +17,24 @@ def scan(
     source: Annotated[Path, typer.Argument(help='JSON lines {"id", "text"}; - for standard input.')],
     out: Annotated[Path | None, typer.Option(help="Where to write the spans; default: standard output.")] = None,
 ) -> None:
-    """Find PHI in text: lines {"id","text"} in, {"id","spans":[...]} out."""
+    """Find PHI in text: lines {"id","text"} in, {"id","spans":[...]} out.
+
+    A line that cannot be read is told by its number, the others are scanned, and the exit code is 2.
+    """
     from contextlib import ExitStack
 
     from updp.reports.corpus import render, scan_lines
 
     with ExitStack() as stack:
-        lines = sys.stdin if str(source) == "-" else stack.enter_context(source.open(encoding="utf-8"))
+        given = (
+            sys.stdin if str(source) == "-" else stack.enter_context(source.open(encoding="utf-8", errors="replace"))
+        )
+        # What is not UTF-8 is no line that can be read: spans of a text that is not the user's would mislead.
+        lines = ("?" if "\ufffd" in line else line for line in given)
         target = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
         counts = scan_lines(lines, target)
+    told(reports=counts.reports, with_phi=counts.with_phi, unreadable=counts.unreadable, spans=dict(counts.spans))
     if out:
-        typer.echo(render(counts))
+        say(render(counts))
+    if counts.unreadable:
+        raise typer.Exit(WRONG_USE)

@@ -9,6 +9,7 @@ import typer
 
 from updp.cli.app import KeyOption, key_app, vault_app
 from updp.cli.console import open_key
+from updp.cli.session import say, told
 
 
 @key_app.command("new")
@@ -17,7 +18,8 @@ def key_new(path: Annotated[Path, typer.Argument(help="File to create.")]) -> No
     from updp.core.keys import Key
 
     made = Key.create(path)
-    typer.echo(f"key {made.fingerprint} made; keep it inside the hospital and back it up")
+    told(fingerprint=made.fingerprint)
+    say(f"key {made.fingerprint} made; keep it inside the hospital and back it up")
 
 
 @key_app.command("public")
@@ -25,7 +27,9 @@ def key_public(key: KeyOption = None) -> None:
     """Print the public key that receivers give to `updp verify --trust`."""
     from updp.release.signature import public_key
 
-    typer.echo(public_key(open_key(key, None)))
+    found = public_key(open_key(key, None))
+    told(public_key=found)
+    say(found)
 
 
 @vault_app.command("export")
@@ -39,4 +43,5 @@ def vault_export(
     from updp.release.vault import export
 
     count = export(out, Key.load(key or default_path()), to)
-    typer.echo(f"{count} links written; this file names patients, keep it inside the hospital")
+    told(links=count)
+    say(f"{count} links written; this file names patients, keep it inside the hospital")

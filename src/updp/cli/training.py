@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from updp.cli.app import train_app
+from updp.cli.session import say, told
 
 
 @train_app.command("pack")
@@ -21,8 +22,9 @@ def train_pack(
     from updp.training import PackConfig
     from updp.training import train_pack as train
 
-    made = train(data, out, PackConfig.read(config) if config else None, run=run, say=typer.echo)
-    typer.echo(f"pack {made.name} written to {out}")
+    made = train(data, out, PackConfig.read(config) if config else None, run=run, say=say)
+    told(pack=made.name, folder=str(out))
+    say(f"pack {made.name} written to {out}")
 
 
 @train_app.command("export")
@@ -35,8 +37,9 @@ def export_pack(
     from updp.training import PackConfig
     from updp.training.recipe import export_run
 
-    made = export_run(run, out, PackConfig.read(config) if config else None, say=typer.echo)
-    typer.echo(f"pack {made.name} written to {out}")
+    made = export_run(run, out, PackConfig.read(config) if config else None, say=say)
+    told(pack=made.name, folder=str(out))
+    say(f"pack {made.name} written to {out}")
 
 
 @train_app.command("judge")
@@ -54,8 +57,9 @@ def train_judge(
 
     read_alexnet(trunk)  # wrong weights are found before films are read
     corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), 256)
-    train(corpus, trunk, out, say=typer.echo)
-    typer.echo(f"judge written to {out}")
+    train(corpus, trunk, out, say=say)
+    told(judge=str(out))
+    say(f"judge written to {out}")
 
 
 @train_app.command("method")
@@ -72,5 +76,6 @@ def train_method(
     from updp.methods.train import train_method as train
 
     settings = {} if steps is None else {"steps": steps}
-    train(name, data, out, pack=pack or PACK, run=run, settings=settings, say=typer.echo)
-    typer.echo(f"weights of {name} written to {out}; use them with --pack {pack} and option weights = {str(out)!r}")
+    train(name, data, out, pack=pack or PACK, run=run, settings=settings, say=say)
+    told(method=name, folder=str(out))
+    say(f"weights of {name} written to {out}; use them with --pack {pack} and option weights = {str(out)!r}")

@@ -35,6 +35,27 @@ class SourcePolicy(Section):
         description="Kind of image; `updp domains` lists them; default: that of the layout, else chest.",
     )
     frontal_only: bool = Field(True, description="Take PA and AP films only; lateral films are passed over.")
+    table: str | None = Field(None, description="The table that names films, below the source's folder.")
+    columns: dict[str, str | tuple[str, ...]] | None = Field(
+        None,
+        description='Which column of the table holds what, as `patient_id = "MRN"`; `updp init` writes it. '
+        '`image = "films/{name}.png"` composes a path. Several columns for `labels` are one finding each.',
+    )
+    values: dict[str, dict[str, str]] | None = Field(
+        None,
+        description='What a cell stands for, by pattern, as `view = {"AP*" = "AP"}`; the first that fits counts.',
+    )
+    only: dict[str, str] | None = Field(
+        None, description='Take rows only where the column has this value, as `modality = "X-ray"`.'
+    )
+    rows: Literal["one", "any", "majority"] | None = Field(
+        None,
+        description="Rows per film: one; several of which any names a finding; or several readers, of whom most agree.",
+    )
+
+    def mapping(self) -> dict[str, Any]:
+        """What this says of how a table is to be read, by field; empty where it says nothing."""
+        return self.model_dump(include={"table", "columns", "values", "only", "rows"}, exclude_none=True)
 
 
 class HeaderPolicy(Section):
@@ -215,8 +236,8 @@ class Policy(Section):
             raise BadPolicy("\n".join(lines)) from None
 
     def public(self) -> Policy:
-        """This policy as a release may state it: terms the hospital blocks are names as a rule, so their lists stay;
-        of a pack in a folder of the hospital only the name leaves.
+        """This policy as a release may state it: blocked terms are names as a rule, and the source's columns, paths
+        and words are the hospital's own, so these stay; of a pack in a folder of the hospital only the name leaves.
         """
         options = {
             name: re.split(r"[/\\]", value.rstrip("/\\"))[-1]
@@ -227,6 +248,7 @@ class Policy(Section):
         }
         return self.model_copy(
             update={
+                "source": SourcePolicy(domain=self.source.domain, frontal_only=self.source.frontal_only),
                 "report": self.report.model_copy(update={"block": ()}),
                 "gate": self.gate.model_copy(update={"certificates": ()}),  # paths of the hospital
                 "method": self.method.model_copy(update={"options": options}),
@@ -239,11 +261,8 @@ class Policy(Section):
         for section, values in self.model_dump(mode="json").items():
             out.append(f"[{section}]")
             for name, value in values.items():
-                if isinstance(value, dict):
-                    value = "{" + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()) + "}"
-                    out.append(f"{name} = {value}")
-                elif value is not None:
-                    out.append(f"{name} = {json.dumps(value)}")
+                if value is not None:
+                    out.append(f"{name} = {_inline(value)}")
             out.append("")
         return "\n".join(out)
 
@@ -251,6 +270,15 @@ class Policy(Section):
 def preset_text(name: str) -> str:
     """A preset as it is written, with its reasons."""
     return resources.files("updp.core").joinpath("presets", f"{name}.toml").read_text("utf-8")
+
+
+def _inline(value: Any) -> str:
+    """A value as TOML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)} = {_inline(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)
 
 
 def json_schema() -> str:

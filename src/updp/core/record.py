@@ -67,7 +67,9 @@ class Study:
     landmarks: Mapping[str, Point] = field(default_factory=dict)
     header: Any = field(default=None, repr=False)  # pydicom Dataset without pixel data
     notes: Mapping[str, Any] = field(default_factory=dict)  # what stations decided; words of ours, never the data's
-    known: Confidential | None = field(default=None, repr=False)  # names in the header, from screen to report alone
+    # Identifying columns of the source's table by DICOM keyword, until the study is read.
+    identifiers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    known: Confidential | None = field(default=None, repr=False)  # names of the patient, from read to report alone
 
     def but(self, **changes: Any) -> Study:
         """This study with some fields changed."""

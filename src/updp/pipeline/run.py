@@ -122,6 +122,7 @@ def deidentify(
         limit=limit,
         max_pixels=policy.image.max_pixels,
         min_side=policy.image.min_side,
+        mapping=policy.source,
     )
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)

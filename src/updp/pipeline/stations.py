@@ -130,12 +130,12 @@ class Screen:
         return HeaderCleaner(self.policy.header, self.key, self.detect())
 
     def __call__(self, study: Study) -> Study:
-        known: list[str] = []
+        known = list(study.known.reveal()) if study.known else []
         flag: str | None = None
         if study.header is not None:
             from updp.screening.headers import identifiers
 
-            known = identifiers(study.header)
+            known += identifiers(study.header)
             flag = study.header.get("BurnedInAnnotation")
         assert study.pixels is not None
         screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag)
@@ -221,6 +221,7 @@ class Pseudonymise:
             report_path=None,
             header=study.header if self.headers else None,
             known=None,
+            identifiers={},
             labels=labels,
             date=None if study.date is None else study.date + self.key.shift(study.patient_id),
             age=None if study.age is None else min(study.age, 90),

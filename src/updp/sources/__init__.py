@@ -14,6 +14,7 @@ from updp.sources.base import Refusal, Source
 from updp.sources.files import BadSource
 
 if TYPE_CHECKING:
+    from updp.core.policy import SourcePolicy
     from updp.sources.base import Layout
 
 __all__ = ["LAYOUTS", "BadSource", "Refusal", "Source", "open_source", "recognise"]
@@ -51,12 +52,21 @@ def open_source(
     limit: int | None = None,
     max_pixels: int | None = None,
     min_side: int | None = None,
+    mapping: SourcePolicy | None = None,
 ) -> Source:
     """The source at ``path``, its layout recognised unless given; its domain is that of the layout unless given.
 
-    ``max_pixels`` and ``min_side`` default to the policy's defaults.
+    ``max_pixels`` and ``min_side`` default to the policy's defaults. ``mapping`` says which column of a table holds
+    what; the layout is then ``manifest``.
     """
+    from updp.sources.manifest import described
+
     root = Path(path)
+    mapped = mapping is not None and bool(mapping.mapping())
+    if mapped and layout is None:
+        layout = "manifest"
+    if mapped and layout != "manifest":
+        raise BadSource(f"[source.columns] belongs to the layout manifest, not to {layout}")
     if layout is not None and layout not in LAYOUTS:
         raise BadSource(unknown("layout", layout, LAYOUTS))
     if limit is not None and limit < 0:
@@ -67,6 +77,8 @@ def open_source(
         if root.is_dir() and next(root.iterdir(), None) is None:
             raise BadSource(f"{path}: the folder is empty")
         found = recognise(root)
+        if len(found) > 1 and "manifest" in found and described(root):
+            found = ["manifest"]  # a table with a mapping says more of its films than their headers do
     except PermissionError:
         raise BadSource(f"{path}: the folder cannot be read; check its permissions") from None
     except OSError:
@@ -79,7 +91,7 @@ def open_source(
             choices = " or ".join(f"--layout {name}" for name in found)
             raise BadSource(f"{path}: several layouts in one folder ({', '.join(found)}); say which: {choices}")
         layout = found[0]
-    elif layout not in found:
+    elif layout not in found and not mapped:
         raise BadSource(f"{path}: this folder does not hold the layout {layout}. See docs/how-to/sources")
     kind = LAYOUTS[layout]
     try:
@@ -90,6 +102,7 @@ def open_source(
             limit=limit,
             max_pixels=max_pixels,
             min_side=min_side,
+            **({"mapping": mapping} if mapped else {}),
         )
     except BadSource as error:
         # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.

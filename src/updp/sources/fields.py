@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from hashlib import blake2b
 
 from updp.core.record import Sex, Split
@@ -26,18 +27,35 @@ def age_of(value: object) -> int | None:
 
 
 def date_of(value: object) -> dt.date | None:
-    """A date from ``20190304``, ``2019-03-04`` (a time after it is ignored), or a date object."""
+    """A date from ``20190304``, ``2019-03-04``, ``04.03.2019`` (a time after it is ignored), or a date object.
+
+    ``3/4/2019`` means two days in two countries and is no date.
+    """
     if isinstance(value, dt.datetime):
         return value.date()
     if isinstance(value, dt.date):
         return value
-    text = str(value if value is not None else "").strip().replace("-", "").split("T")[0].split(" ")[0].split(".")[0]
+    text = str(value if value is not None else "").strip()
+    if dotted := re.match(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\d)", text):
+        text = "{2}{1:0>2}{0:0>2}".format(*dotted.groups())
+    text = text.replace("-", "").split("T")[0].split(" ")[0].split(".")[0]
     if len(text) != 8 or not (text.isascii() and text.isdigit()):
         return None
     try:
         return dt.date(int(text[:4]), int(text[4:6]), int(text[6:]))
     except ValueError:
         return None
+
+
+def birth_of(born: object, date: dt.date | None) -> int | None:
+    """The age at ``date`` of somebody born on a day or in a year."""
+    if born is None or date is None:
+        return None
+    day = date_of(born)
+    if day is not None:
+        return age_of(date.year - day.year - ((date.month, date.day) < (day.month, day.day)))
+    text = str(born).strip().removesuffix(".0")
+    return age_of(date.year - int(text)) if len(text) == 4 and text.isascii() and text.isdigit() else None
 
 
 def split_of(value: object) -> Split | None:

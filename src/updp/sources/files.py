@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from updp.core.reasons import Reason, Refused
+from updp.sources.encoding import encoding_of, recoded
 from updp.sources.fields import number_of
 
 #: Suffixes under which a film may lie that a table names by its stem.
@@ -129,12 +130,14 @@ def checked_text(text: str) -> str:
     return text
 
 
-def read_table(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str] | None]]:
+def read_table(
+    path: Path, delimiter: str = ",", *, any_encoding: bool = False
+) -> Iterator[tuple[int, list[str] | None]]:
     """Rows of a CSV file, gzipped or not, with their number: the header is row 0, None stands for an unreadable line.
 
     Bytes that are not UTF-8 come out as lone surrogates, so that one bad row does not take the table with it.
     """
-    with open_table(path) as raw:
+    with open_table(path, any_encoding=any_encoding) as raw:
         lines = _lines(raw)
         # strict: text after a closing quote means the quotes are out of step, and with them every later column.
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -157,20 +160,26 @@ def read_table(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str
                 number += 1
 
 
-def open_table(path: Path) -> BinaryIO:
-    """A table for reading, unzipped on the way; refuses UTF-16, which looks like binary to everything else."""
+def open_table(path: Path, *, any_encoding: bool = False, legacy: bool = True) -> BinaryIO:
+    """A table for reading, unzipped on the way and in UTF-8; others are refused, or with ``any_encoding`` recoded."""
     try:
         raw: BinaryIO = open(path, "rb")  # noqa: SIM115 - handed to the caller
     except OSError:
         raise BadSource("the table of the source cannot be read; check its permissions") from None
     head = raw.read(4)
     raw.seek(0)
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if head[:2] == b"\x1f\x8b":
+        raw = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+    elif not any_encoding and head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raw.close()
         raise BadSource("the table of the source is UTF-16; save it as UTF-8")
-    if head[:2] == b"\x1f\x8b":
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
-    return raw
+    if not any_encoding:
+        return raw
+    try:
+        return recoded(raw, encoding_of(raw, legacy=legacy))
+    except (OSError, EOFError, zlib.error):
+        raw.close()
+        raise BadSource("the table of the source is damaged") from None
 
 
 def open_parquet(path: Path) -> Any:

@@ -24,7 +24,7 @@ from updp.domains.chest.words import compose
 from updp.models.pack import Pack, load_pack
 from updp.training.classifier import ClassifierStage
 from updp.training.codes import Codes, codes_of, films_of, in_parts, nearest, pixel_codes
-from updp.training.config import PackConfig
+from updp.training.config import BadConfig, PackConfig
 from updp.training.corpus import Corpus, prepare_corpus, rule_of
 from updp.training.figures import aucs, frechet, mean_auc, psnr, relative_power, ssim
 from updp.training.identity import IdentityStage, identity_figures
@@ -326,9 +326,9 @@ def bench_pack(
     must share nothing with the pack: what the pack's own classifier hears, the generator may have learned from it.
     """
     if unknown := set(parts) - set(PARTS):
-        raise ValueError(f"nothing measures {', '.join(sorted(unknown))}; there is {', '.join(PARTS)}")
+        raise BadConfig(f"nothing measures {', '.join(sorted(unknown))}; there is {', '.join(PARTS)}")
     if "listening" in parts and judge is None:
-        raise ValueError("the listening test needs a judge: a classifier that shares nothing with the pack")
+        raise BadConfig("the listening test needs a judge: a classifier that shares nothing with the pack")
     pack = pack if isinstance(pack, Pack) else load_pack(pack)
     if isinstance(sources, Corpus):
         corpus = sources

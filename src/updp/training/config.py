@@ -26,6 +26,10 @@ _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
 _CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
 
+class BadConfig(ValueError):
+    """What was asked of a training or a bench does not exist; the message says what does."""
+
+
 @dataclass(frozen=True)
 class PackConfig:
     """Sizes and schedules. The defaults are those of `cxr256-2`: 1.5 million samples of the generator."""
@@ -68,9 +72,9 @@ class PackConfig:
 
     def __post_init__(self) -> None:
         if self.split not in RULES:
-            raise ValueError(f"split is one of {', '.join(RULES)}, not {self.split!r}")
+            raise BadConfig(f"split is one of {', '.join(RULES)}, not {self.split!r}")
         if self.size > BASE and (self.size % BASE or (self.size // BASE).bit_count() != 1):
-            raise ValueError(f"size is {BASE} or less, or {BASE} doubled once or more, not {self.size}")
+            raise BadConfig(f"size is {BASE} or less, or {BASE} doubled once or more, not {self.size}")
 
     def further(self) -> list[int]:
         """Widths of the decoder's stages beyond 256 pixels."""
@@ -79,14 +83,20 @@ class PackConfig:
     @staticmethod
     def read(path: Path) -> PackConfig:
         """From TOML: keys of this class; a stage is a table of `StageConfig` keys."""
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-        return PackConfig().but(**given)
+        try:
+            return PackConfig().but(**tomllib.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise BadConfig(f"{path}: no such configuration file") from None
+        except (OSError, UnicodeDecodeError):
+            raise BadConfig(f"{path}: the configuration cannot be read as UTF-8 text") from None
+        except (tomllib.TOMLDecodeError, TypeError) as error:
+            raise BadConfig(f"{path}: {error}") from None
 
     def but(self, **changes: Any) -> PackConfig:
         """This configuration with some keys changed; stages may be given as tables of changes."""
         known = {f.name for f in fields(self)}
         if unknown := set(changes) - known:
-            raise ValueError(
+            raise BadConfig(
                 f"unknown configuration keys: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
             )
         for name, value in changes.items():

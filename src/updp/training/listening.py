@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from updp.domains.chest.words import compose, phrases
+from updp.training.config import BadConfig
 from updp.training.figures import auc, aucs
 from updp.training.phantoms import share
 from updp.training.zones import brightness
@@ -68,10 +69,10 @@ def listening_figures(
 ) -> dict[str, float]:
     """`findings` names the columns of the labels in `real` (films and labels); the judge must know them by name."""
     if pairs < 2:
-        raise ValueError(f"the listening test needs at least 2 pairs, not {pairs}")
+        raise BadConfig(f"the listening test needs at least 2 pairs, not {pairs}")
     known = [name for name in findings if name in judge.labels]
     if not known:
-        raise ValueError(f"the judge knows none of {', '.join(findings)}")
+        raise BadConfig(f"the judge knows none of {', '.join(findings)}")
     seeds = [int(s) for s in rng.integers(2**31, size=pairs)]
 
     def draw(prompts: list[str]) -> Tensor:

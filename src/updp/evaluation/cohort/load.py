@@ -164,6 +164,7 @@ def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | 
         limit=run.get("limit"),
         max_pixels=policy.image.max_pixels,
         min_side=policy.image.min_side,
+        mapping=policy.source,
     )
     digest = take_survey(opened, key).digest
     if run.get("key") == key.fingerprint and run.get("source") not in (None, digest):

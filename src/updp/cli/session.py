@@ -1,0 +1,112 @@
+"""One call of `updp`: what it tells people, what it tells machines (``--json``), what it notes down (``--log``).
+
+Commands print through ``say`` and ``console_of`` and state their outcome with ``told``. With ``--json`` the words go to
+standard error and the outcome, one JSON object, to standard output. A log is JSON lines; it holds words, counts and
+reason codes of ours, and no argument of the command line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+log = logging.getLogger("updp.cli")
+
+
+@dataclass
+class Session:
+    """What one call has told so far."""
+
+    command: str = ""
+    as_json: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+_CURRENT: ContextVar[Session] = ContextVar("session")
+#: Options of every command, and whether a value follows.
+EVERYWHERE = {"--json": False, "--debug": False, "--log": True}
+
+
+def begin(session: Session) -> None:
+    """Make this the call that ``say`` and ``told`` belong to."""
+    _CURRENT.set(session)
+
+
+def current() -> Session:
+    return _CURRENT.get(Session())
+
+
+def told(**facts: Any) -> None:
+    """State what came out, for machines."""
+    current().facts.update(facts)
+
+
+def say(text: str = "", *, nl: bool = True) -> None:
+    """Tell a person."""
+    typer.echo(text, nl=nl, err=current().as_json)
+
+
+def console_of() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, stderr=current().as_json)
+
+
+def arranged(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the options of every command in front, where the parser expects them."""
+    front: list[str] = []
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        name, sign, _ = word.partition("=")
+        if word == "--":
+            rest += [word, *words]
+        elif name not in EVERYWHERE:
+            rest.append(word)
+        else:
+            front.append(word)
+            if EVERYWHERE[name] and not sign and (value := next(words, None)) is not None:
+                front.append(value)
+    return front + rest
+
+
+def ended(session: Session, code: int, error: str | None = None) -> None:
+    """Print the outcome for machines, if they asked for it, and note it down."""
+    outcome = {"command": session.command, "exit": code, **({"error": error} if error else {}), **session.facts}
+    log.info("end", extra={"facts": outcome})
+    if session.as_json:
+        print(json.dumps(outcome, default=_plain, allow_nan=False), flush=True)
+
+
+def _plain(value: Any) -> Any:
+    return value.to_json() if hasattr(value, "to_json") else str(value)
+
+
+class _Lines(logging.Formatter):
+    """A log record as one JSON line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds")
+        facts = getattr(record, "facts", {})
+        return json.dumps({"time": time, "event": record.getMessage(), **facts}, default=_plain)
+
+
+def open_log(path: Path) -> None:
+    """Note what happens, from now on, at the end of this file."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    path.chmod(0o600)
+    handler.setFormatter(_Lines())
+    logger = logging.getLogger("updp")
+    logger.addHandler(handler)
+    logger.setLevel(min(logging.INFO, logger.level or logging.INFO))
