@@ -7,6 +7,7 @@ Imports inside functions count, since they are dependencies too; those for type 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,14 @@ def imported(code: str, own: str = "", *, registered: bool = True) -> Iterator[s
                 yield place
 
 
+def tabled(path: Path) -> Iterator[str]:
+    """The modules that the TOML tables beside a package's ``__init__.py`` name as "module:attribute"."""
+    if path.name == "__init__.py":
+        for table in sorted(path.parent.glob("*.toml")):
+            named = re.findall(r'"(updp[\w.]*):\w+"', table.read_text("utf-8"))
+            yield from (name for name in named if name in MODULES)
+
+
 def part_of(module: str) -> str:
     """The part of the package a module belongs to."""
     names = module.split(".")
@@ -75,10 +84,11 @@ def part_of(module: str) -> str:
 
 def edges(*, registered: bool = True) -> dict[str, set[str]]:
     """Module -> the modules it imports."""
-    return {
-        name: set(imported(path.read_text("utf-8"), name, registered=registered)) - {name}
-        for name, path in MODULES.items()
-    }
+    found = {}
+    for name, path in MODULES.items():
+        used = set(imported(path.read_text("utf-8"), name, registered=registered))
+        found[name] = (used | set(tabled(path)) if registered else used) - {name}
+    return found
 
 
 def part_edges() -> dict[str, set[str]]:

@@ -73,6 +73,11 @@ def test_an_import_is_seen_wherever_it_stands(code, found):
     assert set(imported(code)) == found
 
 
+def test_a_member_named_in_a_table_is_an_import():
+    assert "updp.methods.privdiff.training" in edges()["updp.methods"]
+    assert "updp.methods.privdiff.training" not in edges(registered=False)["updp.methods"]
+
+
 def test_a_back_edge_and_a_circle_are_found():
     graph = {"updp.core.keys": {"updp.cli"}, "updp.cli": {"updp.core.keys"}}
     assert back_edges(graph) == ["updp.core.keys -> updp.cli"]

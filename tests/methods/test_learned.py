@@ -5,9 +5,8 @@ import pytest
 
 from tests.methods.tiny_weights import streams, studies
 from updp.core.reasons import Reason
-from updp.methods import UnknownMethod, make_method
+from updp.methods import LEARNED, UnknownMethod, make_method
 from updp.methods.learned import WEIGHTS, check_weights
-from updp.methods.train import LEARNED
 from updp.models.pack import load_pack
 
 NAMES = list(LEARNED)

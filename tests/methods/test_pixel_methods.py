@@ -6,11 +6,10 @@ import pytest
 from scipy.stats import norm
 
 from updp.core.record import Study
-from updp.methods import METHODS, UnknownMethod, make_method, method_info
+from updp.methods import LEARNED, METHODS, UnknownMethod, make_method, method_info
 from updp.methods.base import Method
 from updp.methods.dp_pix import gaussian_scale, pixelate
 from updp.methods.learned import WEIGHTS
-from updp.methods.train import LEARNED
 from updp.models import load_pack
 
 

@@ -1,18 +1,25 @@
-"""De-identification methods, one file each. The registry names them without importing them.
+"""De-identification methods, one file or folder each; ``methods.toml`` lists them with what they are.
 
-A method that needs heavy imports is a package with an ``INFO`` of its own, so that listing methods stays light.
+The table is read without importing a method, so that listing methods loads no network.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import resources
+from typing import Any
 
 from updp.core.registry import Registry
+from updp.methods.base import Method, MethodInfo
 
-if TYPE_CHECKING:
-    from updp.methods.base import Method, MethodInfo
+_TABLE: dict[str, dict[str, Any]] = tomllib.loads(
+    resources.files("updp.methods").joinpath("methods.toml").read_text("utf-8")
+)
+_PLACES = {name: row.pop("place") for name, row in _TABLE.items()}
+#: Methods with weights of their own: name -> class of the training stage.
+LEARNED: dict[str, str] = {name: row.pop("training") for name, row in _TABLE.items() if "training" in row}
+_INFO = {name: MethodInfo.read(name, row) for name, row in _TABLE.items()}
 
 
 class UnknownMethod(ValueError):
@@ -20,31 +27,12 @@ class UnknownMethod(ValueError):
 
 
 #: The methods, in the order `updp methods` lists them; other packages add theirs in the group ``updp.methods``.
-METHODS: Registry[type[Method]] = Registry(
-    "method",
-    "updp.methods",
-    {
-        "keep": "updp.methods.keep:Keep",
-        "blur": "updp.methods.blur:Blur",
-        "pixelate": "updp.methods.pixelate:Pixelate",
-        "dp-pix": "updp.methods.dp_pix:DPPix",
-        "k-same": "updp.methods.k_same:KSame",
-        "image-to-image": "updp.methods.image_to_image:ImageToImage",
-        "privacy-net": "updp.methods.privacy_net.method:PrivacyNet",
-        "prichexy": "updp.methods.prichexy.method:PriCheXyNet",
-        "privdiff": "updp.methods.privdiff.method:PrivDiffNet",
-        "dcm": "updp.methods.dcm.method:DCMDeID",
-        "updp": "updp.methods.updp.method:UPDP",
-    },
-    UnknownMethod,
-)
+METHODS: Registry[type[Method]] = Registry("method", "updp.methods", _PLACES, UnknownMethod)
 
 
 def method_info(name: str) -> MethodInfo:
     """What a method is, without making one, nor loading its networks."""
-    package = METHODS.module_of(name).rpartition(".")[0]
-    light = getattr(import_module(package), "INFO", None) if package else None
-    return METHODS[name].info if light is None else light
+    return _INFO[name] if name in _INFO else METHODS[name].info
 
 
 def make_method(name: str, options: Mapping[str, Any] | None = None, domain: str | None = None) -> Method:

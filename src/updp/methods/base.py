@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,12 @@ class MethodInfo:
     domains: tuple[str, ...] = ()  # the domains it serves; () serves every one
     needs: frozenset[str] = frozenset()  # roles of a model pack, "labels", "report", ...
     learned_from_images: bool = True  # any network or gallery it uses; a method that says nothing is asked about them
+
+    @classmethod
+    def read(cls, name: str, row: Mapping[str, Any]) -> Self:
+        """The facts of a method from its row in ``methods.toml``."""
+        sets = {"domains": tuple(row.get("domains", ())), "needs": frozenset(row.get("needs", ()))}
+        return cls(**{"name": name, "default_strength": None, **row, **sets})
 
 
 @dataclass(frozen=True, slots=True)

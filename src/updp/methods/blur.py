@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.options import Configured, MethodOptions
 from updp.methods.strength import resolve_strength
@@ -18,14 +19,7 @@ if TYPE_CHECKING:
 class Blur(Configured):
     """Sigma grows linearly with strength, up to ``max_sigma`` of the film's shorter side."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="blur",
-        summary="Gaussian blur of the whole film",
-        knob="sigma, from 0 to max_sigma (a fraction of the film's side)",
-        default_strength=0.5,
-        guarantee="none",
-        learned_from_images=False,
-    )
+    info: ClassVar[MethodInfo] = method_info("blur")
 
     class Options(MethodOptions):
         max_sigma: float = Field(1 / 16, gt=0, description="Sigma at strength 1, as a fraction of the shorter side.")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.options import Configured, MethodOptions, contradiction
 from updp.methods.pixelate import cell_means, replicate
@@ -34,16 +35,7 @@ EPSILON_RANGE = (10.0, 0.01)
 class DPPix(Configured):
     """``strength`` 0 is epsilon 10, 0.5 about 0.32, 2/3 the published 0.1, 1 is 0.01; ``epsilon`` fixes it instead."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="dp-pix",
-        summary="pixelation by cell means with Laplace noise",
-        knob="epsilon, from 10 (strength 0) to 0.01 (strength 1), logarithmic",
-        default_strength=2 / 3,
-        guarantee="epsilon-DP for any change of m pixels within one film (not for a patient unless m = 'image'); "
-        "basis 'frequencies': (epsilon, delta)-DP for a whole film",
-        paper="Fan, Image Pixelization with Differential Privacy, DBSec 2018",
-        learned_from_images=False,
-    )
+    info: ClassVar[MethodInfo] = method_info("dp-pix")
 
     class Options(MethodOptions):
         b: int = Field(8, ge=1, description="Side of a cell, in pixels.")

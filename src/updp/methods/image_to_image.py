@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.learned import OnPack
 
@@ -22,16 +23,7 @@ if TYPE_CHECKING:
 class ImageToImage(OnPack):
     """``strength`` is the share of the diffusion's way the film goes towards noise; at 0 it is only coded."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="image-to-image",
-        summary="the film noised and denoised by the pack's generator, conditioned on the report or the findings",
-        knob="how far towards noise, from the autoencoder alone (0) to pure noise (1)",
-        default_strength=0.5,
-        guarantee="none",
-        paper="SDEdit, arXiv 2108.01073; RoentGen-style image-to-image",
-        domains=("chest",),
-        needs=frozenset({"generator", "autoencoder", "vlm"}),
-    )
+    info: ClassVar[MethodInfo] = method_info("image-to-image")
 
     class Options(OnPack.Options):
         steps: int = Field(16, ge=1, description="Steps of the sampler from pure noise; a weaker strength takes fewer.")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.learned import OnPack
 
@@ -38,16 +39,7 @@ class Gallery:
 
 
 class KSame(OnPack):
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="k-same",
-        summary="the average of k people near in identity space",
-        knob="k, from 2 to max_k, geometric",
-        default_strength=0.5,
-        guarantee="a film tells at most log2(groups) bits of its patient",
-        paper="Newton, Sweeney & Malin 2005; Gross et al. 2005",
-        domains=("chest",),
-        needs=frozenset({"identity", "classifier"}),
-    )
+    info: ClassVar[MethodInfo] = method_info("k-same")
 
     class Options(OnPack.Options):
         max_k: int = Field(12, ge=2, description="People per group at strength 1; a group of one would be the patient.")

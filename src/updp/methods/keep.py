@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.options import Configured
 
@@ -13,14 +14,7 @@ if TYPE_CHECKING:
 
 
 class Keep(Configured):
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="keep",
-        summary="the film as it is (header, report and burned-in text are still cleaned)",
-        knob="none",
-        default_strength=None,
-        guarantee="none: ribs, heart and spine still identify the patient",
-        learned_from_images=False,
-    )
+    info: ClassVar[MethodInfo] = method_info("keep")
 
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]

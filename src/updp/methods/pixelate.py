@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.options import Configured, MethodOptions
 from updp.methods.strength import resolve_strength
@@ -19,14 +20,7 @@ if TYPE_CHECKING:
 class Pixelate(Configured):
     """The side of a cell grows geometrically with strength, from one pixel to ``max_cell`` of the film's side."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="pixelate",
-        summary="cell means of the whole film",
-        knob="side of a cell, from one pixel to max_cell (a fraction of the film's side), geometric",
-        default_strength=0.6,
-        guarantee="none",
-        learned_from_images=False,
-    )
+    info: ClassVar[MethodInfo] = method_info("pixelate")
 
     class Options(MethodOptions):
         max_cell: float = Field(1 / 8, gt=0, le=1, description="Cell at strength 1, as a fraction of the film's side.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.domains.chest import PACK
+from updp.methods import LEARNED
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
     from updp.models.pack import Pack
     from updp.training.corpus import Corpus
 
-#: name -> module with CONFIG and the stage class
-LEARNED: dict[str, str] = {
-    "privdiff": "updp.methods.privdiff.training:PrivDiffStage",
-    "prichexy": "updp.methods.prichexy.training:PriCheXyStage",
-    "privacy-net": "updp.methods.privacy_net.training:PrivacyNetStage",
-    "dcm": "updp.methods.dcm.training:DCMStage",
-}
 #: film id of the corpus -> age and sex, where the source says them
 People = dict[str, tuple[int | None, str | None]]
 

@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import MethodInfo
-from updp.methods.dcm import INFO
 from updp.methods.learned import Trained
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
@@ -93,7 +93,7 @@ class Compensator(nn.Module):
 
 
 class DCMDeID(Trained):
-    info: ClassVar[MethodInfo] = INFO
+    info: ClassVar[MethodInfo] = method_info("dcm")
 
     class Options(Trained.Options):
         spare: float = Field(0.5, ge=0, description="Weight of the findings against identity in the ranking of cells.")

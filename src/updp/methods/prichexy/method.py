@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.learned import Trained
-from updp.methods.prichexy import INFO
 from updp.methods.unet import SmallUNet
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Deformer(nn.Module):
 class PriCheXyNet(Trained):
     """``strength`` scales mu up to ``max_mu``; at 1/3 it is the largest published mu, 0.01."""
 
-    info: ClassVar[MethodInfo] = INFO
+    info: ClassVar[MethodInfo] = method_info("prichexy")
 
     class Options(Trained.Options):
         max_mu: float = Field(0.03, gt=0, description="Size of the deformation at strength 1.")

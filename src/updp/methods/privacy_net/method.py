@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.learned import Trained
-from updp.methods.privacy_net import INFO
 from updp.methods.unet import SmallUNet
 from updp.models.classifier import Classifier
 
@@ -60,7 +60,7 @@ class EncoderAndTask(nn.Module):
 
 
 class PrivacyNet(Trained):
-    info: ClassVar[MethodInfo] = INFO
+    info: ClassVar[MethodInfo] = method_info("privacy-net")
 
     def build(self, config: dict[str, Any]) -> EncoderAndTask:
         return EncoderAndTask(**config)

@@ -28,10 +28,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.learned import Trained
 from updp.methods.options import contradiction
-from updp.methods.privdiff import INFO
 from updp.methods.privdiff.sas import Groups, Suppression, plain_attention
 from updp.methods.strength import resolve_strength
 from updp.models.generator import Attention, Condition, UNet
@@ -126,7 +126,7 @@ class Denoiser(nn.Module):
 class PrivDiffNet(Trained):
     """``sas`` and ``spg`` switch the two parts: both off is the paper's vanilla, and so on through its ablation."""
 
-    info: ClassVar[MethodInfo] = INFO
+    info: ClassVar[MethodInfo] = method_info("privdiff")
     #: Guidance outside the middle of the way costs time and gains nothing.
     middle = (0.1, 0.95)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from updp.core.global_state import limited
 from updp.core.reasons import Reason
 from updp.core.record import Study
+from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.learned import OnPack
 from updp.methods.strength import resolve_strength
@@ -54,16 +55,7 @@ class Written:
 class UPDP(OnPack):
     """Settings are the paper's knobs; ``strength`` sets how little the film may lead its prompt."""
 
-    info: ClassVar[MethodInfo] = MethodInfo(
-        name="updp",
-        summary="a new film generated from the report's findings and words optimised towards the film",
-        knob="from the film leading the prompt fully (0) to the report alone (1); with image_to_image, how much noise",
-        default_strength=0.5,
-        guarantee="none; mode 'ldp': local DP of 4 / temperature per prompt word, summed over the words of a study",
-        paper="Utility-Preserving De-identification Pipeline, arXiv 2604.07128",
-        domains=("chest",),
-        needs=frozenset({"vlm", "generator", "autoencoder", "identity", "classifier"}),
-    )
+    info: ClassVar[MethodInfo] = method_info("updp")
 
     Options = PromptSearch
     options: PromptSearch
