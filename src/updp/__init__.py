@@ -18,24 +18,10 @@ A name is imported when it is first used, so ``import updp`` is fast.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from updp.core.lazy import lazy_names
 from updp.core.version import __version__
-
-# Public name -> the module that holds it.
-_PUBLIC = {
-    "deidentify": "updp.pipeline.run",
-    "evaluate": "updp.evaluation.evaluate",
-    "tune": "updp.evaluation.tune",
-    "verify": "updp.release.verify",
-    "open_source": "updp.sources",
-    "scan": "updp.reports",
-    "load_pack": "updp.models",
-    "Key": "updp.core.keys",
-    "Policy": "updp.core.policy",
-    "Study": "updp.core.record",
-}
 
 __all__ = [
     "Key",
@@ -63,11 +49,21 @@ if TYPE_CHECKING:
     from updp.reports import scan
     from updp.sources import open_source
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'updp' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "deidentify": "updp.pipeline.run",
+        "evaluate": "updp.evaluation.evaluate",
+        "tune": "updp.evaluation.tune",
+        "verify": "updp.release.verify",
+        "open_source": "updp.sources",
+        "scan": "updp.reports",
+        "load_pack": "updp.models",
+        "Key": "updp.core.keys",
+        "Policy": "updp.core.policy",
+        "Study": "updp.core.record",
+    },
+)
 
 
 def __dir__() -> list[str]:

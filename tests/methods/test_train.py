@@ -12,8 +12,9 @@ from tests.training.miniature import SIZE, studies
 from updp.core.record import Study
 from updp.domains.chest.labels import FINDINGS
 from updp.methods import LEARNED, make_method
-from updp.methods.adversaries import Game, Pairs, linkage
+from updp.methods.adversaries import Game, Pairs
 from updp.methods.privdiff.training import SHARES, draw_shown
+from updp.methods.stage import linkage
 from updp.methods.train import UnknownRecipe, train_method
 from updp.models import PackError, load_pack
 from updp.models.pack import write_pack_toml

@@ -34,7 +34,8 @@ from updp.core.policy import HeaderPolicy
 from updp.core.reasons import Reason, Refused
 from updp.screening import tables
 from updp.screening.encoding import encode
-from updp.screening.headers import HeaderCleaner, identifiers
+from updp.screening.headers import HeaderCleaner
+from updp.screening.identifiers import identifiers
 
 CANARY = re.compile(rb"(?i)canary\w*")
 
@@ -174,7 +175,7 @@ def test_header_and_report_follow_the_sex_together(sex):
     from updp.core.record import Report
     from updp.reports import Cleaner, Detector
     from updp.reports.lexicon import surrogate_names
-    from updp.screening.headers import identifiers
+    from updp.screening.identifiers import identifiers
 
     dataset = through_file(film(PatientName="SMITH^ROBIN", PatientSex=sex))
     family, given = str(clean(dataset).PatientName).split("^")
@@ -577,33 +578,3 @@ def test_a_name_in_a_uid_is_no_well_known_uid_whatever_space_follows(space):
     value = b"Quibblesworth" + space
     ds = with_bytes(element(tag_for_keyword("FrameOfReferenceUID"), "UI", value + b" " * (len(value) % 2)))
     assert b"Quibblesworth" not in raw_file(clean(ds, Nothing()))
-
-
-# -- identifiers ----------------------------------------------------------------------------------------------------
-
-
-def test_identifiers_are_the_patients_own():
-    other = Dataset()
-    other.PatientID = "ALT99123"
-    ds = film(OtherPatientIDsSequence=Sequence([other]), OperatorsName="Fernsby^Ada", InstitutionName="St Quibble")
-    found = identifiers(through_file(ds))
-    for wanted in ("Quibblesworth", "Zanthora", "Zanthora Quibblesworth", "M77419", "A5550123", "ALT99123", "Ottermole",
-                   "Fernsby", "19440229", "29/02/1944", "02/29/1944", "29 Feb 1944", "St Quibble"):  # fmt: skip
-        assert wanted in found
-    assert found == sorted(set(found), key=lambda text: (-len(text), text))
-
-
-def test_identifiers_include_names_in_their_own_script():
-    ds = film(SpecificCharacterSet=["", "ISO 2022 IR 87"], PatientName="Yamada^Tarou=山田^太郎")
-    assert {"Yamada", "山田", "太郎"} <= set(identifiers(through_file(ds)))
-
-
-def test_placeholders_and_fragments_are_no_identifiers():
-    ds = film(PatientName="ANONYMOUS", PatientID="", ReferringPhysicianName="Li^X", PatientBirthDate="00000000")
-    found = identifiers(through_file(ds))
-    assert not {"ANONYMOUS", "", "X", "Li"} & set(found)
-
-
-def test_unreadable_elements_name_nobody():
-    ds = with_bytes(element(0x00100010, "SQ", b"\xff\xff\xff\xff"), element(0x00100030, "DA", b"notadate"))
-    assert identifiers(ds) == []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,24 @@ from updp.evaluation.statistics import Statistic
 Method = Literal["percentile", "bca"]
 #: Entries of one draws x rows block of weights (8 bytes each): bounds memory, not the result.
 _BLOCK = 2_000_000
+
+
+class Resampling(TypedDict, total=False):
+    """How patients are resampled; ``_bootstrap`` has the defaults."""
+
+    rng: Required[np.random.Generator]
+    draws: int
+    level: float
+    method: Method
+    fewest: int
+
+
+class LeavingOut(TypedDict, total=False):
+    """How groups of patients are left out; ``jackknife_each`` has the defaults."""
+
+    groups: int
+    level: float
+    fewest: int
 
 
 class Interval(NamedTuple):
@@ -43,11 +61,7 @@ def bootstrap(
     statistic: Statistic,
     patients: Sequence[Hashable] | NDArray[Any],
     *arrays: ArrayLike,
-    draws: int = 1000,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    method: Method = "percentile",
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[Resampling],
 ) -> Interval:
     """A statistic and its interval over resampled patients.
 
@@ -55,7 +69,7 @@ def bootstrap(
     (draws x rows), and gives one value a draw. Any other is called on the resampled rows, draw by draw.
     """
     codes, count = _codes(patients)
-    return _bootstrap(statistic, (codes,), count, arrays, draws, rng, level, method, fewest)
+    return _bootstrap(statistic, (codes,), count, arrays, **options)
 
 
 def bootstrap_pairs(
@@ -63,11 +77,7 @@ def bootstrap_pairs(
     left: Sequence[Hashable] | NDArray[Any],
     right: Sequence[Hashable] | NDArray[Any],
     *arrays: ArrayLike,
-    draws: int = 1000,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    method: Method = "percentile",
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[Resampling],
 ) -> Interval:
     """``bootstrap`` for rows that are pairs of films of the patients ``left`` and ``right``.
 
@@ -81,7 +91,7 @@ def bootstrap_pairs(
         raise ValueError(f"{len(left)} left patients for {len(right)} right ones")
     both, count = _codes(np.concatenate([left, right]))
     sides = (both[: len(left)], both[len(left) :])
-    return _bootstrap(statistic, sides, count, arrays, draws, rng, level, method, fewest)
+    return _bootstrap(statistic, sides, count, arrays, **options)
 
 
 def _bootstrap(
@@ -89,11 +99,12 @@ def _bootstrap(
     sides: tuple[NDArray[np.intp], ...],
     count: int,
     arrays: tuple[ArrayLike, ...],
-    draws: int,
+    *,
     rng: np.random.Generator,
-    level: float,
-    method: Method,
-    fewest: int,
+    draws: int = 1000,
+    level: float = 0.95,
+    method: Method = "percentile",
+    fewest: int = FEWEST_PATIENTS,
 ) -> Interval:
     rows = [np.asarray(a) for a in arrays]
     if not rows:
@@ -181,11 +192,8 @@ def _bca(alpha: Floats, value: float, values: Floats, left_out: Floats) -> Float
 def jackknife(
     statistic: Statistic,
     samples: Sequence[tuple[Sequence[Hashable] | NDArray[Any], ArrayLike]],
-    *,
     rng: np.random.Generator,
-    groups: int = 20,
-    level: float = 0.95,
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[LeavingOut],
 ) -> Interval:
     """A statistic of several samples, each (patients, rows), and its interval by leaving out groups of patients.
 
@@ -193,7 +201,7 @@ def jackknife(
     patient in two samples leaves both at once. The interval is value ± t times the delete-a-group standard error
     (Kott 2001).
     """
-    return jackknife_each(statistic, samples, rng=rng, groups=groups, level=level, fewest=fewest)[0]
+    return jackknife_each(statistic, samples, rng=rng, **options)[0]
 
 
 def jackknife_each(
@@ -261,9 +269,9 @@ def measure(
     n = _codes(everyone)[1]
     about = {"rows": len(patients), "unit": unit, "level": level, **(detail or {})}
     who: dict[str, Any] = {"attacker": attacker, "seed": seed, "protocol": protocol, "regime": regime}
-    options: dict[str, Any] = {
-        "draws": draws,
+    options: Resampling = {
         "rng": np.random.default_rng(seed),
+        "draws": draws,
         "level": level,
         "method": method,
         "fewest": fewest,

@@ -1,4 +1,4 @@
-"""What a method is trained against: pairs of films, a network that links them, and a measure of what is left.
+"""What a method is trained against: pairs of films and a network that links them.
 
 The linking network starts from the pack's identity and learns on; the attackers that judge a method later are others.
 """
@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from updp.methods.stage import MethodStage
 from updp.models.classifier import Classifier
 from updp.models.identity import Identity
 from updp.models.pack import Pack
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
-from updp.training.figures import auc, mean_auc
-from updp.training.loop import StageConfig, TrainingError
+from updp.training.loop import TrainingError
 
 
 class Pairs:
@@ -123,15 +123,15 @@ class Turn(NamedTuple):
     same: Tensor  # whether film and partner are of one patient
 
 
-class GameStage:
+class GameStage(MethodStage):
     """The training of a method against a linking network; the opponents learn in every third step."""
 
-    name: str
     uses = ("identity", "classifier")
+    watched = 48
 
-    def __init__(self, corpus: Corpus, config: StageConfig, pack: Pack, model: dict[str, Any], **_: Any) -> None:
-        self.corpus, self.config, self.pack, self.model = corpus, config, pack, model
-        self.pairs = Pairs(corpus)
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.pairs = Pairs(self.corpus)
         self.module: nn.Module = self.build()
 
     def build(self) -> Game:
@@ -151,43 +151,3 @@ class GameStage:
 def _state(module: Any) -> dict[str, Tensor]:
     state: dict[str, Tensor] = module.state_dict()
     return state
-
-
-def judged_rows(corpus: Corpus, count: int, split: str = "val") -> NDArray[np.int64]:
-    """Labelled films of patients with several, for a look at linkage and findings in one go."""
-    rows = np.flatnonzero((corpus.splits == split) & corpus.labelled())
-    names, times = np.unique(corpus.patients[rows], return_counts=True)
-    several = rows[np.isin(corpus.patients[rows], names[times > 1])]
-    chosen = np.random.default_rng(0).permutation(several if len(several) else rows)[:count]
-    return np.sort(chosen)
-
-
-@torch.no_grad()
-def judged(pack: Pack, corpus: Corpus, rows: NDArray[np.int64], made: Tensor) -> dict[str, float]:
-    """Released films against real ones: frozen linkage, frozen findings. For watching a training, not for claims."""
-    real = as_tensor(corpus.films[rows])
-    own, new = pack.identity.embed(real).numpy(), pack.identity.embed(made).numpy()
-    figures = {
-        "linkage real": linkage(own, own, corpus.patients[rows]),
-        "linkage": linkage(new, own, corpus.patients[rows]),
-        "findings real": mean_auc(corpus.labels[rows], pack.classifier.probabilities(real).numpy()),
-        "findings": mean_auc(corpus.labels[rows], pack.classifier.probabilities(made).numpy()),
-        "mean change": float((made - real).abs().mean()),
-    }
-    return {name: value for name, value in figures.items() if value == value}
-
-
-def linkage(released: NDArray[np.float32], real: NDArray[np.float32], patients: NDArray[np.str_]) -> float:
-    """Verification AUC of each released film against *another* real film of the patient and of someone else."""
-    similarity = released @ real.T
-    same = patients[:, None] == patients[None]
-    np.fill_diagonal(same, False)
-    genuine, impostor = [], []
-    rng = np.random.default_rng(0)
-    other = patients[:, None] != patients[None]
-    for row in range(len(patients)):
-        if same[row].any():
-            genuine.append(similarity[row, rng.choice(np.flatnonzero(same[row]))])
-            impostor.append(similarity[row, rng.choice(np.flatnonzero(other[row]))])
-    scores = np.array([*genuine, *impostor])
-    return auc(np.arange(len(scores)) < len(genuine), scores)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-from updp.models.pack import write_pack_toml
 
 
 def card(info: Mapping[str, Any]) -> str:
@@ -35,12 +31,3 @@ def card(info: Mapping[str, Any]) -> str:
     if limits := info.get("limits"):
         out += ["", "## Limits", *(f"- {line}" for line in limits)]
     return "\n".join(out) + "\n"
-
-
-def describe_methods(directory: Path, **changes: Any) -> None:
-    """Write what is now known of a pack of method weights into its `pack.toml` and its card."""
-    info = tomllib.loads((directory / "pack.toml").read_text(encoding="utf-8"))
-    info.pop("sha256", None)
-    info |= changes
-    write_pack_toml(directory, info)
-    (directory / "README.md").write_text(card(info), encoding="utf-8")

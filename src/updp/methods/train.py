@@ -6,7 +6,6 @@ number of methods. Each entry names the digests of the models it learned with, a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -91,14 +90,10 @@ def train_method(
 
 def people_of(data: Sequence[str | Path]) -> People:
     """Ages and sexes by the film ids of a corpus made from the same sources in the same order."""
-    from updp.sources import Refusal, open_source
+    from updp.sources import Refusal, open_sources
 
     people: People = {}
-    seen: Counter[str] = Counter()
-    for path in data:
-        source = open_source(path)
-        seen[source.layout] += 1
-        name = source.layout if seen[source.layout] == 1 else f"{source.layout}-{seen[source.layout]}"
+    for name, source in open_sources(data):
         for study in source:
             if not isinstance(study, Refusal):
                 people[f"{name}/{study.film_id}"] = (study.age, study.sex)
@@ -115,20 +110,13 @@ def export_method(
     steps: int = 0,
 ) -> None:
     """Add a network to the pack of method weights ``out``, or replace the one of that name."""
-    import tomllib
-
-    from updp.methods.card import describe_methods
+    from updp.methods.card import card
     from updp.methods.learned import digests
-    from updp.models.pack import save_weights, write_pack_toml
+    from updp.models.pack import describe_pack, load_pack, save_weights, write_pack_toml
 
     out.mkdir(parents=True, exist_ok=True)
-    described = out / "pack.toml"
-    info: dict[str, Any] = {}
-    if described.exists():
-        info = tomllib.loads(described.read_text(encoding="utf-8"))
-        info.pop("sha256", None)
-    info |= {"name": out.name, "size": pack.info.get("size", 256), "roles": {}}
-    info.setdefault("licence", pack.info.get("licence", "see the card"))
+    if not (out / "pack.toml").exists():
+        write_pack_toml(out, {"name": out.name, "licence": pack.info.get("licence", "see the card"), "roles": {}})
     file = f"{name}.safetensors"
     save_weights(module, out / file)
     bound = digests(pack)
@@ -140,6 +128,5 @@ def export_method(
     }
     if splits is not None:  # of each method: they may have learned from different sources
         entry["splits"] = dict(splits)
-    info["methods"] = {**info.get("methods", {}), name: entry}
-    write_pack_toml(out, info)
-    describe_methods(out)
+    methods = {**load_pack(out, verify=False).info.get("methods", {}), name: entry}
+    describe_pack(out, card, name=out.name, size=pack.info.get("size", 256), roles={}, methods=methods)

@@ -11,26 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from updp.models.images import batched
-
-
-class _Residual(nn.Module):
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(channels, channels, 3, padding=1)
-        self.second = nn.Conv2d(channels, channels, 3, padding=1)
-        nn.init.zeros_(self.second.weight)
-        nn.init.zeros_(self.second.bias)  # type: ignore[arg-type]
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.second(nn.functional.silu(self.first(nn.functional.silu(x))))
-        return x + y
-
-
-def _zero(layer: nn.Conv2d) -> nn.Conv2d:
-    nn.init.zeros_(layer.weight)
-    if layer.bias is not None:
-        nn.init.zeros_(layer.bias)
-    return layer
+from updp.models.layers import Residual, zeroed
 
 
 class Autoencoder(nn.Module):
@@ -54,36 +35,36 @@ class Autoencoder(nn.Module):
         self.encode_branch = nn.Sequential(
             nn.PixelUnshuffle(4),
             nn.Conv2d(16, w // 2, 3, padding=1),
-            _Residual(w // 2),
+            Residual(w // 2),
             nn.Conv2d(w // 2, w, 3, 2, 1),
-            _Residual(w),
+            Residual(w),
             nn.Conv2d(w, 2 * w, 3, 2, 1),
-            _Residual(2 * w),
+            Residual(2 * w),
             nn.SiLU(),
-            _zero(nn.Conv2d(2 * w, channels, 1)),
+            zeroed(nn.Conv2d(2 * w, channels, 1)),
         )
         self.decode_deep = nn.Sequential(
             nn.Conv2d(channels, 2 * w, 3, padding=1),
-            _Residual(2 * w),
-            _Residual(2 * w),
+            Residual(2 * w),
+            Residual(2 * w),
             nn.Conv2d(2 * w, 6 * w, 1),
             nn.PixelShuffle(2),
             nn.Conv2d(6 * w // 4, 3 * w // 2, 3, padding=1),
-            _Residual(3 * w // 2),
-            _Residual(3 * w // 2),
+            Residual(3 * w // 2),
+            Residual(3 * w // 2),
             nn.Conv2d(3 * w // 2, 4 * w, 1),
             nn.PixelShuffle(2),
         )
         # The linear decoding is seen by the last layers too: they mostly repair its block edges.
         self.decode_base = nn.Sequential(nn.PixelUnshuffle(4), nn.Conv2d(16, w, 3, padding=1))
         self.decode_fine = nn.Sequential(
-            _Residual(w),
-            _Residual(w),
+            Residual(w),
+            Residual(w),
             nn.SiLU(),
             nn.Conv2d(w, w, 3, padding=1),
             nn.PixelShuffle(2),
             nn.SiLU(),
-            _zero(nn.Conv2d(w // 4, 4, 3, padding=1)),
+            zeroed(nn.Conv2d(w // 4, 4, 3, padding=1)),
             nn.PixelShuffle(2),
         )
 

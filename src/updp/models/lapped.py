@@ -21,28 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.models.images import batched
+from updp.models.layers import Residual, zeroed
 
 STRIDE, KERNEL = 16, 32
 _MARGIN = (KERNEL - STRIDE) // 2
 _CUTS = (4, 2, 1)  # of the film's side, the maps that see the synthesis
-
-
-class _Residual(nn.Module):
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(channels, channels, 3, padding=1)
-        self.second = _zero(nn.Conv2d(channels, channels, 3, padding=1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.second(functional.silu(self.first(functional.silu(x))))
-        return x + y
-
-
-def _zero(layer: nn.Conv2d) -> nn.Conv2d:
-    nn.init.zeros_(layer.weight)
-    if layer.bias is not None:
-        nn.init.zeros_(layer.bias)
-    return layer
 
 
 def _doubled(x: Tensor) -> Tensor:
@@ -56,8 +39,8 @@ class _Further(nn.Module):
         super().__init__()
         self.up = nn.Conv2d(inputs, width, 3, padding=1)
         self.base = nn.Conv2d(1, width, 3, padding=1)
-        self.block = _Residual(width)
-        self.out = _zero(nn.Conv2d(width, 1, 3, padding=1))
+        self.block = Residual(width)
+        self.out = zeroed(nn.Conv2d(width, 1, 3, padding=1))
 
     def forward(self, x: Tensor, film: Tensor) -> tuple[Tensor, Tensor]:
         film = functional.interpolate(film, scale_factor=2.0, mode="bilinear", align_corners=False)
@@ -82,7 +65,7 @@ class Refinement(nn.Module):
         self.enter = nn.Conv2d(channels, widths[0], 3, padding=1)
         depths = (2, 2, 2, 1, 1)  # large maps are dear
         self.blocks = nn.ModuleList(
-            nn.Sequential(*(_Residual(w) for _ in range(depth))) for w, depth in zip(widths, depths, strict=True)
+            nn.Sequential(*(Residual(w) for _ in range(depth))) for w, depth in zip(widths, depths, strict=True)
         )
         self.up = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(widths))
         # The three largest maps see the synthesis, cut into as many channels as make it their size.
@@ -90,7 +73,7 @@ class Refinement(nn.Module):
             nn.Conv2d(cut * cut, w, 3, padding=1) for cut, w in zip(_CUTS, widths[2:], strict=True)
         )
         self.grain = nn.ParameterList(nn.Parameter(torch.zeros(w, 1, 1)) for w in widths[2:] if grain)
-        self.out = _zero(nn.Conv2d(widths[-1], 1, 3, padding=1))
+        self.out = zeroed(nn.Conv2d(widths[-1], 1, 3, padding=1))
         self.further = nn.ModuleList(_Further(a, b) for a, b in pairwise([widths[-1], *further]))
 
     def forward(self, latents: Tensor, base: Tensor, grain: Sequence[Tensor] | None = None) -> Tensor:

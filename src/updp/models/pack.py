@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from updp.models.roles import AutoencoderRole, ClassifierRole, GeneratorRole, IdentityRole, VlmRole
+import tomli_w
+
 from updp.core.global_state import seeded
 from updp.core.registry import Registry, unknown
 from updp.models.errors import PackError
@@ -252,29 +254,13 @@ def write_pack_toml(directory: Path, info: Mapping[str, Any]) -> None:
     """Write `pack.toml` with the hashes of everything in the folder beside it and the card."""
     files = sorted(p for p in directory.rglob("*") if p.is_file() and p.name not in ("pack.toml", "README.md"))
     hashes = {p.relative_to(directory).as_posix(): file_digest(p) for p in files}
-    text = to_toml({"format": FORMAT, **{k: v for k, v in info.items() if k != "format"}, "sha256": hashes})
-    (directory / "pack.toml").write_text(text, encoding="utf-8")
+    table = {"format": FORMAT, **{k: v for k, v in info.items() if k != "format"}, "sha256": hashes}
+    (directory / "pack.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
 
 
-def to_toml(table: Mapping[str, Any], prefix: str = "") -> str:
-    """TOML of plain values, lists and nested tables (the standard library only reads it)."""
-    import json
-
-    def key(name: str) -> str:
-        return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
-
-    def plain(value: Any) -> str:
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, str):
-            return json.dumps(value, ensure_ascii=False)
-        if isinstance(value, list | tuple):
-            return "[" + ", ".join(plain(v) for v in value) + "]"
-        return "nan" if value != value else repr(value)
-
-    lines = [f"{key(k)} = {plain(v)}" for k, v in table.items() if not isinstance(v, Mapping)]
-    for k, v in table.items():
-        if isinstance(v, Mapping):
-            name = f"{prefix}{key(k)}"
-            lines += ["", f"[{name}]", to_toml(v, f"{name}.").rstrip("\n")]
-    return "\n".join(lines) + "\n"
+def describe_pack(directory: Path, card: Callable[[Mapping[str, Any]], str], **changes: Any) -> None:
+    """Write what is now known of a pack (figures, limits, …) into its `pack.toml` and, by ``card``, its card."""
+    info = tomllib.loads((directory / "pack.toml").read_text(encoding="utf-8"))
+    info = {name: value for name, value in info.items() if name != "sha256"} | changes
+    write_pack_toml(directory, info)
+    (directory / "README.md").write_text(card(info), encoding="utf-8")

@@ -133,7 +133,7 @@ class Screen:
         known = list(study.known.reveal()) if study.known else []
         flag: str | None = None
         if study.header is not None:
-            from updp.screening.headers import identifiers
+            from updp.screening.identifiers import identifiers
 
             known += identifiers(study.header)
             flag = study.header.get("BurnedInAnnotation")

@@ -12,21 +12,10 @@ Example::
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_PUBLIC = {
-    "Cleaner": "clean",
-    "CleanedReport": "clean",
-    "CorpusCounts": "corpus",
-    "Detector": "detect",
-    "LayerMissing": "lexicon",
-    "Retention": "retention",
-    "Span": "words",
-    "render": "corpus",
-    "scan": "detect",
-    "scan_lines": "corpus",
-}
+from updp.core.lazy import lazy_names
+
 __all__ = [
     "CleanedReport",
     "Cleaner",
@@ -48,8 +37,18 @@ if TYPE_CHECKING:
     from updp.reports.retention import Retention
     from updp.reports.words import Span
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(f"updp.reports.{_PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'updp.reports' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Cleaner": "updp.reports.clean",
+        "CleanedReport": "updp.reports.clean",
+        "CorpusCounts": "updp.reports.corpus",
+        "Detector": "updp.reports.detect",
+        "LayerMissing": "updp.reports.lexicon",
+        "Retention": "updp.reports.retention",
+        "Span": "updp.reports.words",
+        "render": "updp.reports.corpus",
+        "scan": "updp.reports.detect",
+        "scan_lines": "updp.reports.corpus",
+    },
+)

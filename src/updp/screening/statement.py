@@ -30,7 +30,7 @@ _ACTIONS = {
 def conformance(policy: Policy) -> str:
     """The statement for one policy, in Markdown."""
     from updp.screening.burned_in import kept_words
-    from updp.screening.headers import options
+    from updp.screening.header_rules import options
 
     rows = tables.profile()
     further = tables.read_tsv("further.tsv")

@@ -5,6 +5,8 @@ The flow starts here: ``open_source("export/")`` looks at the folder, says which
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from updp.core.policy import SourcePolicy
     from updp.sources.base import Layout
 
-__all__ = ["LAYOUTS", "BadSource", "Refusal", "Source", "open_source", "recognise"]
+__all__ = ["LAYOUTS", "BadSource", "Refusal", "Source", "open_source", "open_sources", "recognise"]
 
 #: The layouts, in the order they are tried and listed; other packages add theirs in the group ``updp.sources``.
 LAYOUTS: Registry[type[Layout]] = Registry(
@@ -107,3 +109,12 @@ def open_source(
     except BadSource as error:
         # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.
         raise BadSource(f"{path}: {error}") from None
+
+
+def open_sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Source]]:
+    """Several sources, each with a name of its own: its layout, and a number from the second of a layout on."""
+    seen: Counter[str] = Counter()
+    for path in paths:
+        source = open_source(path)
+        seen[source.layout] += 1
+        yield source.layout if seen[source.layout] == 1 else f"{source.layout}-{seen[source.layout]}", source

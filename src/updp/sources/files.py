@@ -142,22 +142,26 @@ def read_table(
         # strict: text after a closing quote means the quotes are out of step, and with them every later column.
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         number, seen = 0, 0
-        while True:
-            try:
-                row = next(reader)
-            except StopIteration:
-                return
-            except csv.Error:
-                # A stray quote swallows lines; each of them counts as one refused row, so that none is lost silently.
-                for _ in range(max(1, reader.line_num - seen)):
-                    yield number, None
-                    number += 1
-                seen = reader.line_num
-                continue
+        for row in _parsed(reader):
+            # A stray quote swallows lines; each of them counts as one refused row, so that none is lost silently.
+            rows = [None] * max(1, reader.line_num - seen) if row is None else [row] if row else []
             seen = reader.line_num
-            if row:
-                yield number, row
+            for one in rows:
+                yield number, one
                 number += 1
+
+
+def _parsed(reader: Iterator[list[str]]) -> Iterator[list[str] | None]:
+    """The rows of a CSV reader; None stands for one that it cannot read."""
+    while True:
+        row: list[str] | None = None
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            pass
+        yield row
 
 
 def open_table(path: Path, *, any_encoding: bool = False, legacy: bool = True) -> BinaryIO:
@@ -229,13 +233,8 @@ class Rows:
     def _offsets(self, key: str) -> Iterator[tuple[str, int]]:
         reader = csv.reader(_lines(self.file))
         column, start = 0, 0
-        while True:
-            try:
-                row = next(reader)
-            except StopIteration:
-                return
-            except csv.Error:
-                row = []
+        for parsed in _parsed(reader):
+            row = parsed or []
             if not self.header:
                 self.header = [name.strip().lower() for name in row]
                 if key not in self.header:

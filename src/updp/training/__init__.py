@@ -5,16 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_PUBLIC = {
-    "train_pack": "updp.training.recipe",
-    "bench_pack": "updp.training.bench",
-    "PackConfig": "updp.training.config",
-    "TrainingError": "updp.training.loop",
-    "NoUsableFilm": "updp.training.corpus",
-}
+from updp.core.lazy import lazy_names
 
 __all__ = ["NoUsableFilm", "PackConfig", "TrainingError", "bench_pack", "train_pack"]
 
@@ -25,8 +18,13 @@ if TYPE_CHECKING:
     from updp.training.loop import TrainingError
     from updp.training.recipe import train_pack
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'updp.training' has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "train_pack": "updp.training.recipe",
+        "bench_pack": "updp.training.bench",
+        "PackConfig": "updp.training.config",
+        "TrainingError": "updp.training.loop",
+        "NoUsableFilm": "updp.training.corpus",
+    },
+)

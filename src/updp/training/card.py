@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from updp.models.pack import write_pack_toml
 
 
 def _number(value: float) -> str:
@@ -49,12 +45,3 @@ def card(info: Mapping[str, Any]) -> str:
     if limits := info.get("limits"):
         out += ["## Limits", *(f"- {line}" for line in limits), ""]
     return "\n".join(out)
-
-
-def describe_pack(directory: Path, **changes: Any) -> None:
-    """Write what is now known of a pack (figures, thresholds, limits, …) into its `pack.toml` and its card."""
-    info = tomllib.loads((directory / "pack.toml").read_text(encoding="utf-8"))
-    info.pop("sha256", None)
-    info |= changes
-    write_pack_toml(directory, info)
-    (directory / "README.md").write_text(card(info), encoding="utf-8")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -249,13 +248,9 @@ def complete_pack(pack: Pack, corpus: Corpus) -> Pack:
 def read_films(sources: Iterable[str | Path]) -> Iterator[tuple[str, Study]]:
     """Every film of every source, decoded; one that cannot be read is passed over."""
     from updp.core.reasons import Refused
-    from updp.sources import Refusal, open_source
+    from updp.sources import Refusal, open_sources
 
-    seen: Counter[str] = Counter()
-    for path in sources:
-        source = open_source(path)
-        seen[source.layout] += 1
-        name = source.layout if seen[source.layout] == 1 else f"{source.layout}-{seen[source.layout]}"
+    for name, source in open_sources(sources):
         for study in source:
             if not isinstance(study, Refusal):
                 with contextlib.suppress(Refused):

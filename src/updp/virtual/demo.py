@@ -190,7 +190,7 @@ def pairs(out: Path, outcome: Outcome, ledger: Ledger, policy: Policy, key: Key,
     from updp.release import manifest
     from updp.release.vault import open_vault
     from updp.screening.burned_in import TextScreen
-    from updp.screening.headers import identifiers
+    from updp.screening.identifiers import identifiers
     from updp.sources import open_source
 
     rows = {row["release_id"]: row for row in manifest.read(outcome.folder / "manifest.parquet")}

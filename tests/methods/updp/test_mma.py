@@ -9,6 +9,7 @@ from updp.methods.updp.alignment import start
 from updp.methods.updp.blacklist import Vocabulary
 from updp.methods.updp.mma import greedy_coordinate
 from updp.methods.updp.steps import tensor_train
+from updp.methods.updp.tokens import Target
 
 pytestmark = pytest.mark.numeric
 VLM = tiny_vlm()
@@ -27,10 +28,11 @@ def rngs(count, seed=0):
 def test_published_searches_improve_and_use_allowed_words_only(search):
     film = target(3)[0]
     ids, mask, _, _ = start(VLM, VOCABULARY, ["small left effusion in the lung"], 6, rngs(1))
-    small = {"trials": 64 if search is greedy_coordinate else 500}
-    found = search(VLM, VOCABULARY, ids, mask, film, steps=4, generator=torch.Generator().manual_seed(0), **small)
+    given = (Target(VLM, VOCABULARY, film), ids[0, : int(mask.sum())], 4)
+    trials = 64 if search is greedy_coordinate else 500
+    found = search(*given, torch.Generator().manual_seed(0), trials)
     begun = float((VLM.embed_texts(["small left effusion in the lung"])[0] * film).sum())
     assert float(found.scores[0]) > begun
     assert not VOCABULARY.blocked[found.ids].any()
-    again = search(VLM, VOCABULARY, ids, mask, film, steps=4, generator=torch.Generator().manual_seed(0), **small)
+    again = search(*given, torch.Generator().manual_seed(0), trials)
     assert (again.ids == found.ids).all()

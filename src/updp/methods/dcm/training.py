@@ -8,8 +8,6 @@ learn the labels of its training films by heart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.core.cache import FolderCache, kept_once, key_of
-from updp.methods.adversaries import judged, judged_rows
 from updp.methods.dcm.method import Compensator, compensate, sentences
-from updp.methods.privdiff.training import cached_identities, sheet
-from updp.models.errors import PackError
-from updp.models.generator import Generator
-from updp.models.pack import Pack
+from updp.methods.stage import MethodStage, cached_identities
 from updp.training.autoencoder import as_tensor
-from updp.training.corpus import Corpus
 from updp.training.figures import mean_auc
-from updp.training.loop import StageConfig, TrainingError
+from updp.training.loop import StageConfig
+from updp.training.sheet import write_sheet
 
 CONFIG = StageConfig(steps=500, batch=128, rate=2e-3, warmup=20, average=0.98)
 #: Weights of a bit and of the adversary against the error of an opinion, whose variance over films is one.
@@ -64,32 +58,17 @@ class Trainer(nn.Module):
         return self
 
 
-class DCMStage:
+class DCMStage(MethodStage):
     name = "dcm"
-    uses = ("autoencoder", "identity")
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        config: StageConfig,
-        pack: Pack,
-        model: dict[str, Any],
-        *,
-        directory: Path,
-        say: Callable[[str], None] = print,
-        **_: Any,
-    ) -> None:
-        self.corpus, self.config, self.pack, self.directory, self.say = corpus, config, pack, directory, say
-        films = int(model.pop("films", 4000))
-        self.model = model
-        if not isinstance(pack.generator, Generator):
-            raise PackError(f"dcm fills cells with a generator of updp's own; that of pack {pack.name} is another")
-        rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
-        if len(rows) == 0:
-            raise TrainingError("no film of the training patients is labelled: there are no findings to code")
-        self.rows = np.sort(np.random.default_rng(config.seed).permutation(rows)[:films])
-        self.identities = cached_identities(corpus, pack, self.rows, directory, say)
-        self.module: nn.Module = self.build()
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        films = int(self.model.pop("films", 4000))
+        self.own_generator()  # it fills the cells
+        rows = self.labelled_rows("there are no findings to code")
+        self.rows = np.sort(np.random.default_rng(self.config.seed).permutation(rows)[:films])
+        self.identities = cached_identities(self.corpus, self.pack, self.rows, self.directory, self.say)
+        self.module = self.build()
         self.features = self._cached_features()
         module: Any = self.module
         with torch.no_grad():
@@ -150,12 +129,8 @@ class DCMStage:
         total: Tensor = error + BIT * bits + ADVERSARY * named
         return total
 
-    @torch.no_grad()
-    def validate(self, module: nn.Module) -> dict[str, float]:
+    def release(self, module: nn.Module, rows: NDArray[np.int64]) -> tuple[Tensor, dict[str, float]]:
         """Films of which every cell is blocked."""
-        rows = judged_rows(self.corpus, 32)
-        if len(rows) == 0:
-            return {}
         generator: Any = self.pack.generator
         network = self.trained(module)  # type: ignore[arg-type]
         films = as_tensor(self.corpus.films[rows])
@@ -168,5 +143,5 @@ class DCMStage:
         noise = generator.seeded_noise(range(len(rows)))
         blocked = torch.ones(len(rows), 1, *noise.shape[-2:])
         made = compensate(generator, films, blocked, words, noise, steps=8).clamp(0, 1)
-        sheet(torch.cat([films[:8], made[:8]]), self.directory / "dcm-samples.png")
-        return figures | judged(self.pack, self.corpus, rows, made)
+        write_sheet(torch.cat([films[:8], made[:8]]), self.directory / "dcm-samples.png", columns=8)
+        return made, figures

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.methods.adversaries import Game, GameStage, judged, judged_rows
+from updp.methods.adversaries import Game, GameStage
 from updp.methods.privacy_net.method import Encoder, EncoderAndTask
 from updp.training.autoencoder import as_tensor
 from updp.training.figures import mean_auc
@@ -53,14 +54,9 @@ class PrivacyNetStage(GameStage):
         total: Tensor = findings + LARGEST * (strength * uncertain).mean()
         return total
 
-    @torch.no_grad()
-    def validate(self, module: nn.Module) -> dict[str, float]:
-        rows = judged_rows(self.corpus, 48)
-        if len(rows) == 0:
-            return {}
+    def release(self, module: nn.Module, rows: NDArray[np.int64]) -> tuple[Tensor, dict[str, float]]:
         game: Any = module
         films = as_tensor(self.corpus.films[rows])
         made = torch.cat([game.method(part, torch.full((len(part),), 0.5)) for part in torch.split(films, 32)])
-        figures = judged(self.pack, self.corpus, rows, made)
-        figures["findings co-trained"] = mean_auc(self.corpus.labels[rows], game.ally.probabilities(made).numpy())
-        return figures
+        findings = mean_auc(self.corpus.labels[rows], game.ally.probabilities(made).numpy())
+        return made, {"findings co-trained": findings}

@@ -11,8 +11,6 @@ as it is: minutes suffice, and little training cannot spoil it. ``learn = "all"`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,65 +18,47 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from updp.core.cache import FolderCache, kept_once, key_of
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import phrases
-from updp.methods.adversaries import judged, judged_rows
 from updp.methods.privdiff.method import Attributes, Denoiser, PrivDiffNet, age_group
 from updp.methods.privdiff.sas import Suppression
 from updp.methods.privdiff.spg import ATTRIBUTES, BRANCHES, guided
-from updp.models.errors import PackError
+from updp.methods.stage import MethodStage, cached_identities, validation_rows
 from updp.models.generator import Generator
-from updp.models.pack import Pack
 from updp.models.samplers import alpha, sigma
-from updp.training.autoencoder import as_tensor
-from updp.training.corpus import Corpus
 from updp.training.generator import cached_latents
 from updp.training.loop import StageConfig, TrainingError
+from updp.training.sheet import write_sheet
 
 CONFIG = StageConfig(steps=2000, batch=16, rate=1e-3, warmup=30, average=0.995)
 #: Share of films with the condition of each branch; the rest has a random set of attributes.
 SHARES = {"none": 0.1, "diagnosis": 0.4, "identity": 0.15, "demographics": 0.15}
 
 
-class PrivDiffStage:
+class PrivDiffStage(MethodStage):
     name = "privdiff"
-    uses = ("autoencoder", "identity")
+    watched = 24
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        config: StageConfig,
-        pack: Pack,
-        model: dict[str, Any],
-        *,
-        directory: Path,
-        people: Mapping[str, tuple[int | None, str | None]],
-        say: Callable[[str], None] = print,
-    ) -> None:
-        self.corpus, self.config, self.pack, self.directory = corpus, config, pack, directory
-        self.spg = model.pop("spg", "guidance")
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        corpus, pack, directory = self.corpus, self.pack, self.directory
+        self.spg = self.model.pop("spg", "guidance")
         if self.spg not in ("guidance", "literal"):
             raise TrainingError("spg is one of guidance, literal")
-        self.learn = model.pop("learn", "listening")
+        self.learn = self.model.pop("learn", "listening")
         if self.learn not in ("listening", "all"):
             raise TrainingError("learn is one of listening, all")
-        self.model = model
-        start: Any = pack.generator
-        if not isinstance(start, Generator):
-            raise PackError(f"privdiff starts from a generator of updp's own; that of pack {pack.name} is another")
+        start = self.own_generator()
         self.latents = cached_latents(corpus, pack.autoencoder, directory)  # type: ignore[arg-type]
-        self.rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
-        if len(self.rows) == 0:
-            raise TrainingError("no film of the training patients is labelled: there is no diagnosis to condition on")
-        self.judged = judged_rows(corpus, 24)
-        self.identities = cached_identities(corpus, pack, np.union1d(self.rows, self.judged), directory, say)
-        known = [people.get(str(name), (None, None)) for name in corpus.ids]
+        self.rows = self.labelled_rows("there is no diagnosis to condition on")
+        known_rows = np.union1d(self.rows, validation_rows(corpus, self.watched))
+        self.identities = cached_identities(corpus, pack, known_rows, directory, self.say)
+        known = [self.people.get(str(name), (None, None)) for name in corpus.ids]
         self.ages = np.array([age_group(age) for age, _ in known])
         self.sexes = np.array([{"F": 0, "M": 1}.get(sex or "", 2) for _, sex in known])
         if (self.sexes == 2).all() and (self.ages == age_group(None)).all():
-            say("privdiff: the sources have neither age nor sex; guidance is away from identity only")
-        self.module: nn.Module = self.build()
+            self.say("privdiff: the sources have neither age nor sex; guidance is away from identity only")
+        self.module = self.build()
         with torch.no_grad():
             own = self.module.unet.state_dict()  # it has no text tower: it is conditioned on attributes, not on words
             self.module.unet.load_state_dict({k: v for k, v in start.unet.state_dict().items() if k in own})
@@ -152,21 +132,18 @@ class PrivDiffStage:
         loss: Tensor = ((v - (a * noise - s * clean)).square() * self.weight.to(v.device)).mean()
         return loss
 
-    @torch.no_grad()
-    def validate(self, module: nn.Module) -> dict[str, float]:
-        """Films at full strength: what is left of the patient, and whether the findings show."""
-        if len(self.judged) == 0:
-            return {}
+    def release(self, module: nn.Module, rows: NDArray[np.int64]) -> tuple[Tensor, dict[str, float]]:
+        """Films at full strength."""
         method = PrivDiffNet.of(module.cpu(), steps=6)  # type: ignore[arg-type]
         rng = np.random.default_rng(0)
         parts = []
-        for i in range(0, len(self.judged), 32):
-            rows = self.judged[i : i + 32]
-            latents = torch.from_numpy(rng.standard_normal((len(rows), *self.latents.shape[1:]), np.float32))
-            parts.append(self.pack.autoencoder.decode(method.denoise(latents, self.attributes(rows, _CPU), 1.0)))
+        for i in range(0, len(rows), 32):
+            some = rows[i : i + 32]
+            latents = torch.from_numpy(rng.standard_normal((len(some), *self.latents.shape[1:]), np.float32))
+            parts.append(self.pack.autoencoder.decode(method.denoise(latents, self.attributes(some, _CPU), 1.0)))
         made = torch.cat(parts)
-        sheet(made[:16], self.directory / "privdiff-samples.png")
-        return judged(self.pack, self.corpus, self.judged, made)
+        write_sheet(made[:16], self.directory / "privdiff-samples.png", columns=8)
+        return made, {}
 
 
 _CPU = torch.device("cpu")
@@ -185,34 +162,3 @@ def draw_shown(count: int, rng: np.random.Generator) -> Tensor:
 
 def _noised(clean: Tensor, noise: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
     return alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise, t
-
-
-@torch.no_grad()
-def cached_identities(
-    corpus: Corpus, pack: Pack, rows: NDArray[np.int64], directory: Path, say: Callable[[str], None]
-) -> NDArray[np.float16]:
-    """Identity embeddings of these rows (others are zero), computed once for the pack's identity."""
-    from updp.methods.learned import digests
-
-    def embed() -> dict[str, NDArray[np.float16]]:
-        say(f"embedding {len(rows)} films")
-        space = int(pack.info["roles"]["identity"]["config"]["space"])
-        out = np.zeros((len(corpus.films), space), np.float16)
-        for i in range(0, len(rows), 32):
-            part = rows[i : i + 32]
-            out[part] = pack.identity.embed(as_tensor(corpus.films[part])).numpy()
-        return {"identities": out}
-
-    key = key_of("identities", len(corpus.films), rows, digests(pack).get("identity", ""))
-    return kept_once(FolderCache(directory), key, embed)["identities"]
-
-
-def sheet(films: Tensor, path: Path, columns: int = 8) -> None:
-    """Films side by side, for a person to look at."""
-    from PIL import Image
-
-    rows = [np.concatenate([f[0].numpy() for f in films[i : i + columns]], 1) for i in range(0, len(films), columns)]
-    width = max(row.shape[1] for row in rows)
-    rows = [np.pad(row, ((0, 0), (0, width - row.shape[1]))) for row in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray((np.concatenate(rows).clip(0, 1) * 255).astype(np.uint8)).save(path)

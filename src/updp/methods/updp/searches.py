@@ -8,7 +8,7 @@ refused by an error that names both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -19,11 +19,15 @@ from updp.methods.options import BadOption, contradiction, describe_fault
 
 if TYPE_CHECKING:
     import numpy as np
-    from torch import Tensor
+    from torch import Generator, Tensor
 
     from updp.methods.updp.alignment import Prompts, Start
     from updp.methods.updp.blacklist import Vocabulary
     from updp.methods.updp.projection import Projection, Projector
+    from updp.methods.updp.tokens import Target
+
+    #: Target, ids of the first prompt, iterations, random numbers, prompts scored per iteration.
+    Algorithm = Callable[[Target, Tensor, int, Generator, int], Prompts]
 
 Mode = Literal["resolved", "literal", "ldp"]
 Init = Literal["report", "random"]
@@ -230,6 +234,7 @@ class _OneByOne(_TopK):
 
     init: Init = Field("report", description="Start from the report's words, or from random ones.")
     steps: int = Field(20, ge=0, description="Iterations at strength 0.")
+    trials: int
 
     def start_init(self) -> Init:
         return self.init
@@ -240,14 +245,15 @@ class _OneByOne(_TopK):
         from torch.nn.functional import pad
 
         from updp.methods.updp.alignment import Prompts
+        from updp.methods.updp.tokens import Target
 
         steps = round(self.steps * (1 - strength))
         ids, mask = task.start.ids, task.start.mask
         found = []
         for i, rng in enumerate(task.rngs):
             generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-            one = slice(i, i + 1)
-            found.append(self._search(task, ids[one], mask[one], task.targets[i], steps, generator))
+            target = Target(task.vlm, task.vocabulary, task.targets[i])
+            found.append(self.algorithm()(target, ids[i, : int(mask[i].sum())], steps, generator, self.trials))
         width = ids.shape[1]
         return Prompts(
             torch.cat([pad(p.ids, (0, width - p.ids.shape[1])) for p in found]),
@@ -257,7 +263,8 @@ class _OneByOne(_TopK):
             np.mean([p.trace for p in found], axis=0).tolist() if steps else [],
         )
 
-    def _search(self, task: Task, ids: Tensor, mask: Tensor, film: Tensor, steps: int, generator: Any) -> Prompts:
+    def algorithm(self) -> Algorithm:
+        """The search for one study."""
         raise NotImplementedError
 
 
@@ -267,12 +274,10 @@ class MMA(_OneByOne):
     search: Literal["mma"] = "mma"
     trials: int = Field(512, ge=1, description="Prompts scored per iteration.")
 
-    def _search(self, task: Task, ids: Tensor, mask: Tensor, film: Tensor, steps: int, generator: Any) -> Prompts:
+    def algorithm(self) -> Algorithm:
         from updp.methods.updp.mma import greedy_coordinate
 
-        return greedy_coordinate(
-            task.vlm, task.vocabulary, ids, mask, film, steps=steps, generator=generator, trials=self.trials
-        )
+        return greedy_coordinate
 
 
 class STEPS(_OneByOne):
@@ -281,12 +286,10 @@ class STEPS(_OneByOne):
     search: Literal["steps"] = "steps"
     trials: int = Field(1000, ge=1, description="Prompts scored per iteration.")
 
-    def _search(self, task: Task, ids: Tensor, mask: Tensor, film: Tensor, steps: int, generator: Any) -> Prompts:
+    def algorithm(self) -> Algorithm:
         from updp.methods.updp.steps import tensor_train
 
-        return tensor_train(
-            task.vlm, task.vocabulary, ids, mask, film, steps=steps, generator=generator, trials=self.trials
-        )
+        return tensor_train
 
 
 class _ProjectedOnce(PromptSearch):

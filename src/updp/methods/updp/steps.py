@@ -6,46 +6,38 @@ target and token lists. It takes one study at a time, as published.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.methods.updp.alignment import Prompts
-from updp.methods.updp.blacklist import Vocabulary
-from updp.methods.updp.tokens import as_prompts, one_hot_gradient, score_prompts
+from updp.methods.updp.tokens import Target
 
 
 def tensor_train(
-    vlm: Any,
-    vocabulary: Vocabulary,
+    target: Target,
     ids: Tensor,
-    mask: Tensor,
-    film: Tensor,
-    *,
     steps: int,
     generator: torch.Generator,
+    trials: int = 1000,
+    *,
     candidates: int = 64,
     carried: int = 8,
     rank: int = 10,
-    trials: int = 1000,
     rounds: int = 10,
     elite: int = 10,
     rate: float = 0.05,
     patience: int = 30,
 ) -> Prompts:
-    """One study's prompt by tensor-train search; ``steps`` outer iterations, each of ``trials`` scored prompts."""
+    """One study's prompt (ids L) by tensor-train search; ``steps`` outer iterations, each scores ``trials``."""
     draws = max(1, trials // rounds)
-    length = int(mask.sum())
-    best = ids[0, :length].clone()
-    best_score = float(score_prompts(vlm, vocabulary, best[None], film)[0])
+    length, best = len(ids), ids.clone()
+    best_score = float(target.scores(best[None])[0])
     kept: Tensor | None = None
     model: TensorTrain | None = None
     trace, idle = [], 0
     for _ in range(steps):
-        gradient = one_hot_gradient(vlm, vocabulary, best[None], film)[0]
-        fresh = gradient.topk(min(candidates, int((~vocabulary.blocked).sum())), largest=False).indices
+        fresh = target.candidates(best, candidates)
         pool = fresh if kept is None else torch.cat([fresh, kept], 1)
         before, model = model, TensorTrain(length, pool.shape[1], rank, generator)
         if before is not None and kept is not None:
@@ -55,7 +47,7 @@ def tensor_train(
         for _ in range(rounds):
             chosen = model.sample(draws, generator)
             tried = pool.gather(1, chosen.T).T
-            scores = score_prompts(vlm, vocabulary, tried, film)
+            scores = target.scores(tried)
             top = scores.topk(min(elite, draws)).indices
             if float(scores[top[0]]) > best_score:
                 best, best_score, changed = tried[top[0]].clone(), float(scores[top[0]]), True
@@ -70,7 +62,7 @@ def tensor_train(
         idle = 0 if changed else idle + 1
         if idle >= patience:
             break
-    return as_prompts(vlm, best, best_score, trace)
+    return target.prompts(best, best_score, trace)
 
 
 class TensorTrain(nn.Module):

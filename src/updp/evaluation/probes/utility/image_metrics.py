@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from updp.core.measurement import FEWEST_PATIENTS, Better, Floats, Measurement, TooFewPatients
-from updp.evaluation.intervals import jackknife, jackknife_each, measure
+from updp.evaluation.intervals import LeavingOut, jackknife, jackknife_each, measure
 from updp.evaluation.statistics import auc, finite, mean, ratio
 
 if TYPE_CHECKING:
@@ -252,8 +252,7 @@ def frechet_distance(
     *,
     features: str,
     seed: int,
-    groups: int = 20,
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[LeavingOut],
 ) -> Measurement:
     """The Fréchet distance under a named feature network, as "FD-<features>".
 
@@ -265,7 +264,7 @@ def frechet_distance(
     a, b = _features(real, "real features"), _features(released, "released features")
     detail = {"features": features, "dimensions": a.shape[1], "real": len(a), "released": len(b)}
     samples: list[tuple[Patients, Any]] = [(real_patients, a), (released_patients, b)]
-    found = _left_out(f"FD-{features}", frechet, samples, "lower", seed, groups, fewest, detail)
+    found = _left_out(f"FD-{features}", frechet, samples, "lower", seed, detail, **options)
     if not found.measured:
         return found
     owner = np.unique(np.asarray(real_patients), return_inverse=True)[1].reshape(-1)
@@ -280,15 +279,14 @@ def _left_out(
     samples: list[tuple[Patients, Any]],
     better: Better,
     seed: int,
-    groups: int,
-    fewest: int,
     detail: Mapping[str, Any],
     chance: float | None = None,
+    **options: Unpack[LeavingOut],
 ) -> Measurement:
     """A statistic of two samples that cannot be negative, by leaving patients out."""
     n = len(set().union(*(set(np.asarray(p).tolist()) for p, _ in samples)))
     try:
-        found = jackknife(statistic, samples, rng=np.random.default_rng(seed), groups=groups, fewest=fewest)
+        found = jackknife(statistic, samples, np.random.default_rng(seed), **options)
     except TooFewPatients as few:
         return Measurement.missing(name, str(few), n=n, chance=chance, better=better, seed=seed, detail=detail)
     return Measurement(name, found.value, max(0.0, found.low), found.high, n, chance, better, None, seed, detail)
@@ -343,8 +341,7 @@ def frechet_without_bias(
     *,
     features: str,
     seed: int,
-    groups: int = 20,
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[LeavingOut],
 ) -> Measurement:
     """The Fréchet distance as it would be with any number of films (Chong and Forsyth 2020, arXiv 1911.07023).
 
@@ -354,9 +351,8 @@ def frechet_without_bias(
     """
     a, b, owners = _features(real, "real features"), _features(released, "released features"), np.asarray(patients)
     metric = f"FD-{features} without bias"
-    found = _left_out(
-        metric, frechet, [(owners, a), (owners, b)], "lower", seed, groups, fewest, {"features": features}
-    )
+    samples: list[tuple[Patients, Any]] = [(owners, a), (owners, b)]
+    found = _left_out(metric, frechet, samples, "lower", seed, {"features": features}, **options)
     if not found.measured:
         return found
     rng = np.random.default_rng(seed)
@@ -420,8 +416,7 @@ def precision_recall_density_coverage(
     features: str,
     seed: int,
     k: int = 5,
-    groups: int = 20,
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[LeavingOut],
 ) -> list[Measurement]:
     """Precision and recall (Kynkäänniemi et al. 2019), density and coverage (Naeem et al. 2020) over k neighbours.
 
@@ -439,7 +434,7 @@ def precision_recall_density_coverage(
         if min(len(a), len(b)) <= 2 * k:
             few = min(len(a), len(b))
             raise TooFewPatients(few, 2 * k + 1, unit="films")
-        found = jackknife_each(lambda i, j: _prdc(distances, i, j, k), samples, rng=rng, groups=groups, fewest=fewest)
+        found = jackknife_each(lambda i, j: _prdc(distances, i, j, k), samples, rng=rng, **options)
     except TooFewPatients as few_patients:
         return [Measurement.missing(name, str(few_patients), n=n, seed=seed, protocol=space) for name in names]
     coverage = 1 - math.prod((len(a) - i) / (len(a) + len(b) - i) for i in range(1, k + 1))
@@ -566,8 +561,7 @@ def attribute_distance(
     attribute: str,
     kind: Literal["category", "number"],
     seed: int,
-    groups: int = 20,
-    fewest: int = FEWEST_PATIENTS,
+    **options: Unpack[LeavingOut],
 ) -> Measurement:
     """How far an attribute's distribution moved: total variation of categories (sex, view), W1 of numbers (age).
 
@@ -591,7 +585,7 @@ def attribute_distance(
     mixed, size = np.concatenate([values for _, values in samples]), len(samples[0][1])
     shuffles = (rng.permutation(mixed) for _ in range(50))
     chance = float(np.mean([statistic(x[:size], x[size:]) for x in shuffles]))
-    return _left_out(name, statistic, samples, "lower", seed, groups, fewest, missing, chance)
+    return _left_out(name, statistic, samples, "lower", seed, missing, chance, **options)
 
 
 # Films and their reports ---------------------------------------------------------------------------------------------

@@ -1,0 +1,275 @@
+"""What each rule makes of an element: emptied, replaced, shifted, cleaned or kept.
+
+An element stays only if its value looks like its VR and names nobody; text in an unknown character set goes.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pydicom.charset import decode_bytes
+from pydicom.datadict import dictionary_VM, keyword_for_tag
+from pydicom.dataelem import DataElement, RawDataElement
+from pydicom.dataset import Dataset
+from pydicom.sequence import Sequence as DicomSequence
+from pydicom.tag import BaseTag
+from pydicom.valuerep import TEXT_VR_DELIMS
+
+from updp.screening import tables
+from updp.screening.elements import (
+    BINARY,
+    CODE_ITEM,
+    CODE_MEANING,
+    LONG,
+    NUMBER,
+    NUMERIC,
+    PATIENT_NAME,
+    PIXEL_INDEX,
+    PIXELS,
+    SCHEME,
+    TEXT,
+    WIDTH,
+    Element,
+    first_value,
+    is_well_known,
+    right_family,
+)
+from updp.screening.header_rules import Rule
+from updp.screening.words import MASK, clean_descriptor, clean_narrative
+
+if TYPE_CHECKING:
+    from updp.screening.headers import HeaderWalk
+
+_OWN_NAMES = (PATIENT_NAME, 0x00101001, 0x00101005)  # and other names, and the name at birth
+_CODE = re.compile(rb"[A-Za-z0-9 _\-/.\\\0]*\Z")
+_CONTEXT = re.compile(r"\d{1,5}\Z")
+_UIDS = re.compile(rb"[0-9.\\\0 ]*\Z")
+_AGE_STRING = re.compile(rb"(\d{3})[DWMY][ \0]*\Z")
+
+_DUMMY: dict[str, str | int | float | bytes] = {
+    "AE": MASK, "AS": "000Y", "CS": MASK, "LO": MASK, "LT": MASK, "PN": MASK, "SH": MASK, "ST": MASK, "UC": MASK,
+    "UT": MASK, "UR": "urn:removed", "DA": "19000101", "DT": "19000101000000", "TM": "000000", "DS": "0", "IS": "0",
+    "FL": 0.0, "FD": 0.0, "SS": 0, "US": 0, "SL": 0, "UL": 0, "SV": 0, "UV": 0, "AT": 0, "OB": b"\0\0", "OW": b"\0\0",
+    "OF": b"\0" * 4, "OD": b"\0" * 8, "OL": b"\0" * 4, "OV": b"\0" * 8, "UN": b"\0\0",
+}  # fmt: skip
+
+
+class ElementCleaner:
+    """The elements of one dataset: how they are encoded, and what each rule makes of them."""
+
+    __slots__ = ("dataset", "dummy", "encodings", "implicit", "little", "walk")
+
+    def __init__(
+        self,
+        walk: HeaderWalk,
+        dataset: Dataset,
+        encodings: list[str] | None,
+        implicit: bool | None,
+        little: bool | None,
+        dummy: bool,
+    ) -> None:
+        self.walk = walk
+        self.dataset = dataset
+        self.encodings = encodings  # None: the character set is not one we know
+        self.implicit = implicit
+        self.little = little
+        self.dummy = dummy
+
+    def treat(self, element: Element, rule: Rule) -> Element | None:
+        """What becomes of an element; ``None`` if nothing."""
+        op = rule.op
+        if op == "Z":
+            return self.make(element.tag, rule.vr, b"")
+        if op == "D" or op == "U*":
+            return self._dummy(element, rule)
+        if not right_family(element, rule.vr):
+            return self._fallback(element, rule)
+        if op == "Q":
+            return self._items(element, rule, self.dummy)
+        if op == "K" and element.tag in PIXELS | PIXEL_INDEX:
+            return element
+        raw = self._bytes(element, rule.vr)
+        if op == "K":
+            return self._keep(element, rule, raw)
+        if not raw.strip(b" \0"):
+            return self.make(element.tag, rule.vr, b"")
+        if op == "S":
+            return self._shifted(element, rule, raw)
+        if op == "U":
+            return self._uids(element, rule, raw)
+        return self._text(element, rule, raw)
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def _bytes(self, element: Element, vr: str) -> bytes:
+        """An element's value as bytes; for numbers and binary of a dataset made in memory, just something to test."""
+        if isinstance(element, RawDataElement):
+            if element.value is None and element.length:
+                element = self.dataset[element.tag]  # its reading was deferred
+            else:
+                return element.value or b""
+        value = element.value
+        if value is None or vr in BINARY or (vr in NUMBER and vr not in ("DS", "IS")):
+            return b""
+        if isinstance(value, bytes):
+            return value
+        parts = value if isinstance(value, list) or hasattr(value, "append") else [value]
+        return "\\".join("" if part is None else str(part) for part in parts).encode("utf-8")
+
+    def _string(self, element: Element, raw: bytes) -> str | None:
+        """The text of a value; ``None`` if it cannot be known for certain."""
+        if not isinstance(element, RawDataElement):
+            return raw.decode("utf-8").strip(" \0")
+        if raw.isascii() and b"\x1b" not in raw:
+            return raw.decode("ascii").strip(" \0")
+        if self.encodings is None:
+            return None
+        try:
+            text = decode_bytes(raw, self.encodings, TEXT_VR_DELIMS | {ord("^"), ord("=")})
+        except (UnicodeError, LookupError):
+            return None
+        return None if "\ufffd" in text else text.strip(" \0")
+
+    def make(self, tag: BaseTag, vr: str, value: bytes | str | list[str]) -> Element:
+        """A new element: as bytes where the dataset was read from a file and they are ASCII."""
+        if isinstance(value, list):
+            value = "\\".join(value)
+        vr = vr.split(" ")[0]  # 'US or SS': either will do for nothing and for zero
+        if isinstance(value, str):
+            if self.implicit is None or not value.isascii():
+                parts: str | list[str] = value.split("\\") if "\\" in value and vr not in LONG else value
+                return DataElement(tag, vr, parts)
+            value = value.encode("ascii")
+        if self.implicit is None or vr == "SQ":
+            return DataElement(tag, vr, [] if vr == "SQ" else None)
+        if len(value) % 2:
+            value += b"\0" if vr == "UI" else b" "
+        return RawDataElement(
+            tag, None if self.implicit else vr, len(value), value, 0, self.implicit, bool(self.little)
+        )
+
+    def _fallback(self, element: Element, rule: Rule) -> Element | None:
+        if rule.fallback == "Z":
+            return self.make(element.tag, rule.vr, b"")
+        if rule.fallback in ("D", "U"):
+            return self._dummy(element, rule)
+        return None
+
+    def _dummy(self, element: Element, rule: Rule) -> Element | None:
+        vr = rule.vr.split(" ")[0]
+        if vr == "SQ":
+            return self._items(element, rule, True)
+        if vr == "UI":
+            return self.make(element.tag, vr, self.walk.key.uid(f"dummy {int(element.tag):08x}"))
+        if vr == "PN":
+            name = self._string(element, self._bytes(element, vr)) if right_family(element, vr) else None
+            made = self.walk.own_name if element.tag in _OWN_NAMES else self.walk.cleaner.surrogate
+            return self.make(element.tag, vr, made(name) if name else MASK)
+        value = _DUMMY[vr]
+        if isinstance(value, str):
+            return self.make(element.tag, vr, value)
+        return DataElement(element.tag, vr, value)
+
+    def _items(self, element: Element, rule: Rule, dummy: bool) -> Element | None:
+        if isinstance(element, RawDataElement):
+            if rule.op != "Q" and not right_family(element, "SQ"):
+                return None
+            element = self.dataset[element.tag]
+        if element.VR != "SQ":
+            return self._fallback(element, rule) if rule.op == "Q" else None
+        parent = keyword_for_tag(element.tag)
+        items = [self.walk.walk(item, parent, dummy, self.encodings) for item in element.value]
+        return DataElement(element.tag, "SQ", DicomSequence(items))
+
+    def _shifted(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
+        shift = self.walk.shift
+        move = {"DA": shift.date, "TM": shift.time, "DT": shift.datetime}[rule.vr]
+        moved = []
+        for part in raw.decode("latin-1").split("\\"):
+            value = move(part.strip(" \0"))
+            if value is None:
+                return self._fallback(element, rule)
+            moved.append(value)
+        return self.make(element.tag, rule.vr, moved)
+
+    def _uids(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
+        parts = [part.strip(" \0") for part in raw.decode("latin-1").split("\\")]
+        listed = int(element.tag) in tables.profile()
+        moved = [p if not p or is_well_known(p, listed) else self.walk.key.uid(p) for p in parts]
+        if moved == parts and isinstance(element, RawDataElement) and element.VR in (None, "UI"):
+            return element
+        return self.make(element.tag, "UI", moved)
+
+    def _text(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
+        text = self._string(element, raw)
+        if text is None or self.dummy:
+            return self._fallback(element, rule)
+        clean = clean_descriptor if rule.op == "C" else clean_narrative
+        parts = [text] if rule.vr in LONG else text.split("\\")
+        try:
+            cleaned = [clean(part, self.walk.cleaner.detector, self.walk.known) for part in parts]
+        except Exception:  # whatever ails the detector, its text does not pass
+            return self._fallback(element, rule)
+        if not any(cleaned):
+            return self._fallback(element, rule)
+        return self.make(element.tag, rule.vr, cleaned if len(cleaned) > 1 else cleaned[0])
+
+    def _standard_code(self) -> bool:
+        """Whether the code this item holds is somebody else's than the hospital's: its meaning then is fixed text."""
+        return first_value(self.dataset, SCHEME).strip() in coding_schemes()
+
+    def _keep(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
+        """An element that may stay, if its value is what its VR promises and names nobody."""
+        vr = rule.vr
+        fixed = int(element.tag) in CODE_ITEM and self._standard_code()
+        if int(element.tag) == CODE_MEANING and not fixed:
+            return self._text(element, Rule("C", vr, rule.kind, "D"), raw)
+        if vr in TEXT or vr == "PN":
+            text = self._string(element, raw)
+            if (self.dummy and not fixed) or text is None or text in self.walk.known:
+                return self._fallback(element, rule)
+        elif vr in ("DS", "IS"):
+            if not NUMERIC.match(raw):
+                return self._fallback(element, rule)
+        elif vr in WIDTH:
+            # One number has one width; seven "numbers" where the dictionary has one are seven pairs of letters.
+            if raw and dictionary_VM(element.tag) == "1" and len(raw) != WIDTH[vr]:
+                return self._fallback(element, rule)
+        elif vr == "CS":
+            return self._code_string(element, rule, raw)
+        elif vr == "UI":
+            if not _UIDS.match(raw):
+                return self._fallback(element, rule)
+        elif vr == "AS":
+            age = _AGE_STRING.match(raw)
+            if not age and raw.strip(b" \0"):
+                return self._fallback(element, rule)
+            if age and raw[3:4] == b"Y" and int(age[1]) > 89:
+                return self.make(element.tag, vr, "090Y")  # 45 CFR 164.514(b)(2)(i)(C)
+        if isinstance(element, RawDataElement) and element.VR == "UN":
+            return self.dataset[element.tag]  # written with the VR the dictionary knows
+        return element
+
+    def _code_string(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
+        """A CS element with the terms the standard defines for it; a word it does not know could be a name."""
+        if not _CODE.match(raw):
+            return self._fallback(element, rule)
+        terms = tables.defined_terms().get(int(element.tag), frozenset())
+        values = [value.strip(" \0") for value in raw.decode("ascii").split("\\")]
+        kept = [value for value in values if not value or value in terms or ("#" in terms and _CONTEXT.match(value))]
+        if not any(kept) and any(values):
+            return self._fallback(element, rule)
+        if len(kept) != len(values):
+            return self.make(element.tag, "CS", kept if len(kept) > 1 else kept[0])
+        if isinstance(element, RawDataElement) and element.VR == "UN":
+            return self.dataset[element.tag]
+        return element
+
+
+@lru_cache(maxsize=1)
+def coding_schemes() -> frozenset[str]:
+    """Designators of coding schemes that are published, not made by a hospital (PS3.16 section 8)."""
+    lines = tables.read_text("coding_schemes.txt").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
