@@ -3,20 +3,16 @@
 import json
 import re
 
-import numpy as np
 import pytest
-from markupsafe import Markup
 
 from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
 from updp.core.measurement import Measurement
 from updp.core.policy import Policy
 from updp.core.questions import QUESTIONS
-from updp.evaluation import charts
 from updp.evaluation.evaluate import evaluate
 from updp.evaluation.report import (
     BadFrontier,
     curve_points,
-    points,
     read_frontier,
     summary,
     thinned,
@@ -114,22 +110,6 @@ def test_a_file_that_is_no_frontier_is_refused(tmp_path, text):
         read_frontier(tmp_path / "none.json")
 
 
-def test_a_picture_holds_every_point_and_its_intervals():
-    svg = charts.plane(
-        points([POINT, POINT | {"strength": None, "method": "keep"}], POINT | {"method": "me"}), 0.6, 0.85
-    )
-    assert isinstance(svg, Markup)
-    for label in ("dp-pix 0.5", ">keep<", "this release: me 0.5", "allowed by the policy"):
-        assert label in svg
-    assert charts.standalone(svg).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
-
-
-def test_values_outside_the_frame_are_drawn_at_its_edge():
-    wild = points([POINT | {"utility": {"value": 3.0, "low": -1.0, "high": 9.0, "n": 4}}])
-    numbers = [float(n) for n in re.findall(r'[xy]="(-?[\d.]+)"', charts.plane(wild, 0.6, 0.85))]
-    assert all(-20 <= n <= 600 for n in numbers)
-
-
 def test_curves_come_as_rows_or_columns_and_gaps_are_left_out():
     rows = [[0.0, 0.1], [0.5, 0.6]]
     assert curve_points(rows) == rows
@@ -139,19 +119,6 @@ def test_curves_come_as_rows_or_columns_and_gaps_are_left_out():
     assert thinned(long)[0] == long[0]
     assert thinned(long)[-1] == long[-1]
     assert len(thinned(long)) <= 120
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.5, 0.52), (10, 4000), (0.4, 0.4)])
-def test_ticks_are_round_and_inside(low, high):
-    ticks = charts._ticks(low, high)
-    assert 1 <= len(ticks) <= 8
-    assert all(low - 1e-9 <= t <= high + 1e-9 for t in ticks)
-
-
-def test_an_interval_is_drawn_for_one_patient_fewer_than_none():
-    m = Measurement("x", 1.0, 1.0, 1.0, 3, None, "higher")
-    assert "<svg" in charts.interval(m.value, m.low, m.high, None, None, (0.0, 1.0))
-    assert np.isfinite(charts._Frame(10, 10, 1.0, 1.0, 0.0, 0.0).x(1.0))
 
 
 def test_what_a_release_adds_stands_in_the_first_table_and_further_views_below():

@@ -247,8 +247,8 @@ def picture(rows: Sequence[Row]) -> str:
             if point is not None:
                 found.append(point | {"linkage": {"value": m.value, "low": m.low, "high": m.high, "n": m.n}})
         across = f"{title}, max(AUC, 1−AUC)"
-        halves.append(charts.plane(points(found), limits.max_film_linkage, limits.min_skill, across=across))
-    return charts.standalone(charts.beside(halves, "Privacy and utility of every method, frozen and adaptive attacker"))
+        halves.append(charts.Plane(points(found), limits.max_film_linkage, limits.min_skill, across))
+    return charts.planes(halves, "Privacy and utility of every method, frozen and adaptive attacker") + "\n"
 
 
 def cell(m: Measurement | None, percent: bool) -> str:
