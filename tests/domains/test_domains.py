@@ -130,6 +130,39 @@ def test_regions_and_landmarks_move_with_the_image(swatches, key):
         assert moved.landmarks["dot"] == pytest.approx(dot)
 
 
+def test_tuning_samples_the_domain_and_asks_its_own_probes(swatches, tmp_path):
+    found = updp.tune(swatches, out=tmp_path / "t", method="blur", strengths=[0.5], domain="swatch")
+    facts = json.loads((tmp_path / "t" / "frontier.json").read_text())
+    assert facts["pack"] is None
+    assert facts["films"] > 0
+    # The domain's attacker ran on its colour images; it has no measure of usefulness, so no strength is advised.
+    assert found.strength is None
+    assert facts["not_measured"] == ["blur 0.5: not measured, no figure"]
+    with pytest.raises(UnknownMethod, match="'updp' does not serve the domain 'swatch'"):
+        updp.tune(swatches, out=tmp_path / "t", method="updp", domain="swatch")
+
+
+def test_a_bench_and_a_certificate_are_of_the_domain_of_their_source(swatches, tmp_path, key):
+    from updp.bench.methods import bench_methods
+    from updp.core.policy import MethodPolicy
+    from updp.evaluation.certify import certify
+
+    rows = bench_methods(swatches, tmp_path / "b", methods=["keep"], domain="swatch", quick=True, say=lambda _: None)
+    assert [m.metric for m in rows[0].measurements] == ["film linkage", "film linkage beyond twins"]
+    made = certify(
+        [swatches],
+        MethodPolicy(name="blur", strength=0.5),
+        tmp_path / "c.json",
+        key=key,
+        domain="swatch",
+        quick=True,
+        say=lambda _: None,
+    )
+    assert made.subject.domain == "swatch"
+    assert {m.question for m in made.measurements} == {"film"}
+    assert made.cohort["findings"].keys() == {"warm", "cold"}
+
+
 def test_labels_are_said_in_the_domains_words(swatches):
     source = updp.open_source(swatches, domain="swatch")
     study = next(iter(source))

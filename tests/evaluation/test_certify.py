@@ -10,6 +10,7 @@ from updp.core.measurement import Measurement
 from updp.core.policy import GatePolicy, MethodPolicy, Policy
 from updp.core.questions import Kind, Outcome
 from updp.core.record import Study
+from updp.domains.chest import CHEST
 from updp.evaluation.certify import certify, describe, merge
 from updp.evaluation.cohort.sample import Sample
 from updp.pipeline.run import deidentify
@@ -57,7 +58,7 @@ def sample():
         for n in range(8)
     ]
     ages = np.array([35, 35, 41, 95, np.nan, 35, 35, 35], np.float32)
-    return Sample(studies, np.zeros((8, 4, 4), np.uint8), [""] * 8, [""] * 8, ages, np.array([""] * 8), "")
+    return Sample(studies, np.zeros((8, 4, 4), np.uint8), [""] * 8, [""] * 8, ages, np.array([""] * 8), "", CHEST)
 
 
 def test_a_cohort_is_described_in_shares_and_counts_its_patients(sample):

@@ -81,6 +81,7 @@ def test_a_certificate_beyond_the_bound_of_the_policy_does_not_answer(signed):
         ({"options": {"sigma": 3}}, Fault.OPTIONS),
         ({"packs": {"pack": "0" * 64}}, Fault.PACK),
         ({"version": "0.0.0"}, Fault.VERSION),
+        ({"domain": "face"}, Fault.DOMAIN),
     ],
 )
 def test_a_certificate_of_anything_else_blocks_with_the_reason(signed, change, fault):

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
-from updp.domains.chest import PACK
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
-from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, pack_for, probes_for, take_sample
 from updp.evaluation.cohort.settings import MethodPlan, Setting, settings
-from updp.evaluation.evaluate import budget_of, learned_in, pack_digest, run_probes
+from updp.evaluation.evaluate import budget_of, learned_in, pack_facts, run_probes
 from updp.evaluation.probes.utility.text_metrics import R2GEN
 from updp.evaluation.report import point_of, points
 
@@ -111,22 +110,22 @@ def bench_methods(
     strengths: Sequence[float] | None = None,
     films: int = 2000,
     tables: Sequence[str] = ("identity", "privdiff"),
-    pack: str = PACK,
+    pack: str | None = None,
     quick: bool = False,
     seed: int = 0,
     layout: str | None = None,
+    domain: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,
     say: Say = print,
 ) -> list[Row]:
     """Measure every method; ``methods.md``, ``methods.json``, ``frontier.json`` and ``frontier.svg`` go to ``out``."""
-    from updp.models import load_pack
-
     if unknown := sorted(set(tables) - set(TABLES)):
         raise BadBench(f"no table {', '.join(unknown)}; there are {', '.join(TABLES)}")
     todo = settings(methods, strengths, pack)
     private(out)
-    sample = take_sample(source, films, splits=SPLITS, seed=seed, layout=layout, cache=out / ".cache" / "films")
-    models = load_pack(pack)
+    films_kept = out / ".cache" / "films"
+    sample = take_sample(source, films, splits=SPLITS, seed=seed, layout=layout, domain=domain, cache=films_kept)
+    models = pack_for(sample, pack)
     budget = budget_of(quick)
     counted = {
         split: len({s.patient_id for s in sample.studies if s.split == split}) for split in ("train", "val", "test")
@@ -142,7 +141,7 @@ def bench_methods(
         "seed": seed,
         "quick": quick,
         "size": int(sample.real.shape[1]),
-        "pack": {"name": models.name, "sha256": pack_digest(models)},
+        "pack": pack_facts(models),
     }
     _write(rows, about, tables, out)
     return rows
@@ -160,7 +159,7 @@ def _row(
 ) -> Row:
     """One method at one strength, from what an earlier run left where it is the same."""
     made = made_once(sample, setting, seed, out / ".cache" / "made")
-    key = hashlib.sha256(repr((made.origin, seed, budget, pack_digest(pack), sorted(tables))).encode()).hexdigest()
+    key = hashlib.sha256(repr((made.origin, seed, budget, pack_facts(pack), sorted(tables))).encode()).hexdigest()
     path = out / "measured" / f"{setting.slug}.json"
     try:
         held = json.loads(path.read_bytes())
@@ -174,19 +173,13 @@ def _row(
         pack,
         budget,
         seed,
-        probes=probes() if probes else _probes(tables),
+        probes=probes() if probes else probes_for(sample, [name for table in tables for name in TABLES[table]]),
         cache=learned_in(out / ".cache" / "learned"),
     )
     path.parent.mkdir(exist_ok=True)
     facts = {"setting": setting.label, "key": key, "measurements": [m.to_json() for m in measured]}
     write_bytes(path, (json.dumps(facts, indent=1) + "\n").encode())
     return Row(setting, measured, made.seconds, made.kept_back, len(sample))
-
-
-def _probes(tables: Sequence[str]) -> list[Probe]:
-    from updp.evaluation.probes import probes
-
-    return probes([name for table in tables for name in TABLES[table]])
 
 
 def described(row: Row) -> str:
@@ -273,10 +266,12 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
     """Every table asked for, ours beside the published figures, and what differs."""
     patients = about["patients"]
     scored = patients["val"] + patients["test"]
+    pack = about["pack"]
+    models = "No model pack" if pack is None else f"Model pack {pack['name']} (`{pack['sha256'][:12]}`)"
     out = [
         f"{about['films']} films at {about['size']} pixels; attackers and judges learn on {patients['train']} patients "
-        f"and are scored on {scored} others. Model pack {about['pack']['name']} "
-        f"(`{about['pack']['sha256'][:12]}`), seed {about['seed']}, {'quick' if about['quick'] else 'full'} budget. "
+        f"and are scored on {scored} others. {models}, seed {about['seed']}, "
+        f"{'quick' if about['quick'] else 'full'} budget. "
         "Figures in per cent unless they are ratios or distances; brackets are 95 % intervals over patients.",
         "",
     ]

@@ -71,11 +71,11 @@ def bench_methods(
     pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """Every method on the same real patients, beside the published figures."""
     from updp.bench.methods import bench_methods as measure
-    from updp.domains.chest import PACK
 
     measure(
         data,
@@ -84,10 +84,11 @@ def bench_methods(
         strengths=strength,
         films=films,
         tables=tables.split(","),
-        pack=pack or PACK,
+        pack=pack,
         quick=quick,
         seed=seed,
         layout=layout,
+        domain=domain,
         say=say,
     )
     told(folder=str(out), tables=str(out / "methods.md"))

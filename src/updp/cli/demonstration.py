@@ -17,7 +17,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where to put hospital, release and report.")] = Path("demo-out"),
     seed: Annotated[int, typer.Option(help="Seed of the invented hospital.")] = 0,
 ) -> None:
-    """Show everything on an invented hospital: de-identify, attack, verify, report."""
+    """Show everything on an invented hospital.
+
+    De-identify, attack, verify, report.
+    """
     from updp.core.questions import Outcome
     from updp.virtual.demo import run
 

@@ -38,7 +38,10 @@ def evaluate(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
-    """Run attacks on a release, measure its usefulness, and decide: evaluation.json and report.html."""
+    """Run attacks on a release and measure its usefulness.
+
+    The verdict and its evidence are written to evaluation.json and report.html.
+    """
     from updp.evaluation.evaluate import evaluate as run
     from updp.evaluation.report import read_frontier
 
@@ -86,10 +89,10 @@ def tune(
     out: Annotated[Path, typer.Option(help="Where frontier.json and the picture go.")] = Path("frontier"),
     pack: Annotated[str | None, typer.Option(help="Model pack: a name or a folder.")] = None,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
     """The frontier of a method on a source, and the strength to use."""
-    from updp.domains.chest import PACK
     from updp.evaluation.tune import tune as run
 
     found = run(
@@ -100,9 +103,10 @@ def tune(
         max_linkage=max_linkage,
         min_utility=min_utility,
         films=films,
-        pack=pack or PACK,
+        pack=pack,
         seed=seed,
         layout=layout,
+        domain=domain,
         say=say,
     )
     told(strength=found.strength, advice=found.advice, points=list(found.points), folder=str(found.folder))
@@ -124,10 +128,14 @@ def certify(
     out: Annotated[Path, typer.Option(help="Where the signed certificate goes.")] = Path("certificate.json"),
     work: Annotated[Path | None, typer.Option(help="Keeps films and attackers, so that a run can be resumed.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer films and attackers.")] = False,
+    domain: Annotated[str | None, typer.Option(help="Kind of image, if it is not chest films.")] = None,
     key: KeyOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
-    """Measure a method on a large cohort and sign what was found, for releases too small to be measured."""
+    """Measure a method on a large cohort and sign the result.
+
+    The certificate is for releases too small to be measured.
+    """
     from updp.core.keys import Key, default_path
     from updp.core.policy import MethodPolicy, Policy
     from updp.evaluation.certify import certify as run
@@ -135,7 +143,18 @@ def certify(
     console = console_of()
     chosen = Policy.load(policy).method if policy else MethodPolicy(name=method, strength=strength)
     opened, _ = Key.load_or_create(key or default_path())
-    made = run(data, chosen, out, key=opened, films=films, quick=quick, seed=seed, work=work, say=console.print)
+    made = run(
+        data,
+        chosen,
+        out,
+        key=opened,
+        films=films,
+        quick=quick,
+        domain=domain,
+        seed=seed,
+        work=work,
+        say=console.print,
+    )
     told(certificate=str(out), measurements=[m.to_json() for m in made.measurements])
     for m in made.measurements:
         console.print(str(m))

@@ -72,7 +72,7 @@ def show_policy(
     check: Annotated[Path | None, typer.Option(help="Check a policy file.")] = None,
     preset: Annotated[str | None, typer.Option(help="A preset instead: strict, research or clean-only.")] = None,
 ) -> None:
-    """Print the default policy, a preset or the JSON schema, or check a policy file."""
+    """Print the default policy, a preset or the schema, or check a file."""
     from updp.core.policy import Policy, json_schema, preset_text
 
     if check:

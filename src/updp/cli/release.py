@@ -76,7 +76,10 @@ def verify(
     release: Annotated[Path, typer.Argument(help="A release folder.")],
     trust: Annotated[str | None, typer.Option(help="The sending hospital's public key.")] = None,
 ) -> None:
-    """Check a release as its receiver: signature, checksums, schema, residual PHI, gate."""
+    """Check a release as its receiver.
+
+    Signature, checksums, schema, residual PHI, gate.
+    """
     from updp.release.verify import verify as check
 
     console = console_of()

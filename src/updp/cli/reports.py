@@ -17,9 +17,10 @@ def scan(
     source: Annotated[Path, typer.Argument(help='JSON lines {"id", "text"}; - for standard input.')],
     out: Annotated[Path | None, typer.Option(help="Where to write the spans; default: standard output.")] = None,
 ) -> None:
-    """Find PHI in text: lines {"id","text"} in, {"id","spans":[...]} out.
+    """Find PHI in lines of text.
 
-    A line that cannot be read is told by its number, the others are scanned, and the exit code is 2.
+    Lines {"id","text"} in, {"id","spans":[...]} out. A line that cannot be read is named by its number, the others are
+    scanned, and the exit code is 2.
     """
     from contextlib import ExitStack
 

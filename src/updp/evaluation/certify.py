@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from updp.core.policy import MethodPolicy
-from updp.domains.chest import PACK
-from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.sample import NoSample, Sample, exhibit_of, made_once, pack_for, probes_for, take_sample
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import budget_of, learned_in, run_probes
 from updp.release.certificate import Certificate, Subject, write
@@ -42,6 +41,7 @@ def certify(
     key: Key,
     films: int = 2000,
     quick: bool = False,
+    domain: str | None = None,
     seed: int = 0,
     today: dt.date | None = None,
     work: Path | None = None,
@@ -52,11 +52,10 @@ def certify(
 
     ``work`` keeps what was sampled, made and learned, so that a run that was cut off goes on.
     """
+    from updp.evaluation.probes import PROBES
     from updp.methods import pack_of
-    from updp.models import load_pack
 
-    subject = Subject.of(method)
-    pack = load_pack(pack_of(method.name, method.options, PACK) or PACK)
+    subject = Subject.of(method, domain)
     setting = Setting(method.name, tuple(sorted(method.options.items())), subject.strength)
     measured: list[Measurement] = []
     described: list[dict[str, Any]] = []
@@ -64,12 +63,18 @@ def certify(
         folder = work or Path(scratch)
         for number, source in enumerate(sources):
             own = folder / f"source-{number}"
-            sample = take_sample(source, films, splits=SPLITS, seed=seed, cache=own / "films")
+            sample = take_sample(source, films, splits=SPLITS, seed=seed, domain=domain, cache=own / "films")
+            if domain not in (None, sample.domain.name):
+                raise NoSample(f"a certificate is of one domain, but sources are of {domain} and {sample.domain.name}")
+            domain = sample.domain.name
             say(f"{len(sample)} films of {len({s.patient_id for s in sample.studies})} patients")
             exhibit = exhibit_of(sample, made_once(sample, setting, seed, own / "made"))
             cache = learned_in(own / "learned")
-            measured += run_probes(exhibit, pack, budget_of(quick), seed, probes=probes, cache=cache)
+            pack = pack_for(sample, pack_of(method.name, method.options, None))
+            asked = probes_for(sample, list(PROBES)) if probes is None else probes
+            measured += run_probes(exhibit, pack, budget_of(quick), seed, probes=asked, cache=cache)
             described.append(describe(sample))
+    subject = replace(subject, domain=domain or subject.domain)
     made = Certificate(subject, today or dt.date.today(), merge(described), tuple(_plain(m) for m in measured))
     write(out, made, key)
     return made

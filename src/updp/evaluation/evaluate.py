@@ -234,7 +234,7 @@ def judged(
             "quick": quick,
             "seed": seed,
             "budget": _plain_budget(budget),
-            "pack": None if pack is None else {"name": pack.name, "sha256": pack_digest(pack)},
+            "pack": pack_facts(pack),
             "manifest_sha256": case.manifest,
             "films": {split: int(own.sum()) for split, own in rows.items()},
             "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},
@@ -294,6 +294,11 @@ def left_out(budget: Any) -> list[str]:
 
 def _plain_budget(budget: Any) -> dict[str, Any]:
     return asdict(budget) if is_dataclass(budget) and not isinstance(budget, type) else dict(vars(budget))
+
+
+def pack_facts(pack: Pack | None) -> dict[str, str] | None:
+    """Which models were used, as evidence names them."""
+    return None if pack is None else {"name": pack.name, "sha256": pack_digest(pack)}
 
 
 def pack_digest(pack: Pack) -> str:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
-from updp.domains.chest import PACK
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
-from updp.evaluation.cohort.sample import exhibit_of, made_once, take_sample
+from updp.evaluation.cohort.sample import exhibit_of, made_once, pack_for, probes_for, take_sample
 from updp.evaluation.cohort.settings import MethodPlan, settings
-from updp.evaluation.evaluate import budget_of, learned_in, pack_digest, run_probes
+from updp.evaluation.evaluate import budget_of, learned_in, pack_facts, run_probes
 from updp.evaluation.report import point_of, points
 
 if TYPE_CHECKING:
@@ -52,15 +51,17 @@ def tune(
     max_linkage: float | None = None,
     min_utility: float | None = None,
     films: int = 600,
-    pack: str = PACK,
+    pack: str | None = None,
     seed: int = 0,
     layout: str | None = None,
+    domain: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,
     say: Say | None = None,
 ) -> Frontier:
-    """De-identify a sample at several strengths, evaluate each, and recommend one. The same call resumes."""
-    from updp.models import load_pack
+    """De-identify a sample at several strengths, evaluate each, and recommend one. The same call resumes.
 
+    ``pack`` is that of the source's domain unless it is given.
+    """
     limits = GatePolicy()
     linkage = limits.max_film_linkage if max_linkage is None else max_linkage
     utility = limits.min_skill if min_utility is None else min_utility
@@ -68,11 +69,10 @@ def tune(
     target = Path(out).absolute()
     tried = settings([method], strengths if strengths is not None else STRENGTHS, pack)
     private(target)
-    models = load_pack(pack)
     budget = budget_of(True)
-    sample = take_sample(
-        Path(source), films, splits=SPLITS, seed=seed, layout=layout, cache=target / ".cache" / "films"
-    )
+    films_kept = target / ".cache" / "films"
+    sample = take_sample(Path(source), films, splits=SPLITS, seed=seed, layout=layout, domain=domain, cache=films_kept)
+    models = pack_for(sample, pack)
     counted = {split: len({s.patient_id for s in sample.studies if s.split == split}) for split in ("train", "val")}
     tell(
         f"{len(sample)} films; attackers learn on {counted['train']} patients, scored on {counted['val']} of validation"
@@ -86,7 +86,7 @@ def tune(
             models,
             budget,
             seed,
-            probes=probes() if probes else _probes(),
+            probes=probes() if probes else probes_for(sample, ("film", "diagnosis")),
             cache=learned_in(target / ".cache" / "learned"),
         )
         point = point_of(setting.method, setting.strength, measured, kept_back=made.kept_back)
@@ -110,7 +110,7 @@ def tune(
         "patients": counted,
         "seed": seed,
         "quick": True,
-        "pack": {"name": models.name, "sha256": pack_digest(models)},
+        "pack": pack_facts(models),
         "hypervolume": hypervolume(found),
     }
     write_bytes(target / "frontier.json", (json.dumps(facts, indent=2) + "\n").encode())
@@ -118,12 +118,6 @@ def tune(
         picture = charts.plane(points(found), linkage, utility)
         write_bytes(target / "frontier.svg", f"{picture}\n".encode())
     return Frontier(tuple(found), strength, advice, target)
-
-
-def _probes() -> list[Probe]:
-    from updp.evaluation.probes import probes
-
-    return probes(["film", "diagnosis"])
 
 
 def described(point: Mapping[str, Any]) -> str:

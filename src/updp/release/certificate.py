@@ -1,9 +1,9 @@
 """Certificates: what was measured of a method on a large cohort, signed, for releases too small to be measured.
 
-A certificate holds for one method with its strength and options, the model packs it ran on and the version of updp. It
-says which questions were answered by which figures, and of whom: how many patients, views, findings and ages. The gate
-holds its figures to the policy's bounds like those of a release. Anything that does not match is a fault, and a
-certificate that a policy names and that has a fault blocks the release.
+A certificate holds for one kind of image and one method with its strength and options, the model packs it ran on and
+the version of updp. It says which questions were answered by which figures, and of whom: how many patients, views,
+findings and ages. The gate holds its figures to the policy's bounds like those of a release. Anything that does not
+match is a fault, and a certificate that a policy names and that has a fault blocks the release.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from updp.core.measurement import Measurement
 from updp.core.questions import Kind
 from updp.core.storage import write_bytes
+from updp.domains import DEFAULT
 from updp.release.gate import Proof
 from updp.release.signature import public_key
 
@@ -48,6 +49,7 @@ class Fault(StrEnum):
     OPTIONS = "it is of other options"
     PACK = "it is of other model weights"
     VERSION = "it is of another version of updp"
+    DOMAIN = "it is of another kind of image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,11 @@ class Subject:
     options: Mapping[str, Any]
     packs: Mapping[str, str]  # SHA-256 of the descriptions of the packs used
     version: str
+    domain: str = DEFAULT
 
     @classmethod
-    def of(cls, method: MethodPolicy) -> Subject:
-        """The method of a policy as it runs here."""
+    def of(cls, method: MethodPolicy, domain: str | None = None) -> Subject:
+        """The method of a policy as it runs here, on images of a domain."""
         from updp.core import version
         from updp.methods import make_method, method_info
         from updp.methods.strength import resolve_strength
@@ -79,7 +82,7 @@ class Subject:
         }
         strength = None if info.default_strength is None else resolve_strength(info, method.strength)
         kept = {name: value for name, value in options.items() if name not in _OWN}
-        return cls(method.name, strength, kept, packs, version.__version__)
+        return cls(method.name, strength, kept, packs, version.__version__, domain or DEFAULT)
 
     def fault(self, other: Subject) -> Fault | None:
         """The first way in which another subject differs from this one."""
@@ -89,6 +92,7 @@ class Subject:
             (dict(self.options), dict(other.options), Fault.OPTIONS),
             (dict(self.packs), dict(other.packs), Fault.PACK),
             (self.version, other.version, Fault.VERSION),
+            (self.domain, other.domain, Fault.DOMAIN),
         ):
             if one != two:
                 return fault
@@ -183,7 +187,7 @@ def find(policy: Policy, today: dt.date) -> Found:
     """
     if Kind.CERTIFIED not in policy.gate.accept:
         return Found()
-    subject = Subject.of(policy.method)
+    subject = Subject.of(policy.method, policy.source.domain)
     trusted = [*policy.gate.certifiers, *shipped_signers()]
     signed: list[Mapping[str, Any]] = []
     proofs: list[Proof] = []

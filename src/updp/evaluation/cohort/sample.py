@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
-from updp.domains.chest import CHEST
+from updp.domains.base import Domain
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.load import decoded, label_matrix
 from updp.evaluation.cohort.settings import Setting
@@ -32,6 +32,10 @@ from updp.imaging.square import square
 from updp.methods import make_method
 from updp.pipeline import stations
 from updp.sources import open_source
+
+if TYPE_CHECKING:
+    from updp.evaluation.probes.base import Probe
+    from updp.models.pack import Pack
 
 #: Most films one patient brings: a patient with seventy films would be half of the sample.
 PER_PATIENT = 10
@@ -58,6 +62,7 @@ class Sample:
     ages: NDArray[np.float32]
     sexes: NDArray[np.str_]
     digest: str  # of everything above
+    domain: Domain
 
     def __len__(self) -> int:
         return len(self.studies)
@@ -86,11 +91,16 @@ def take_sample(
     policy: Policy = PLAIN,
     seed: int = 0,
     layout: str | None = None,
+    domain: str | None = None,
     cache: Path,
 ) -> Sample:
-    """About ``films`` films of whole patients, shared between splits as ``splits`` says."""
+    """About ``films`` films of whole patients, shared between splits as ``splits`` says.
+
+    ``domain`` is that of the source's layout unless it is given.
+    """
+    image = policy.image
     opened = open_source(
-        source, layout, frontal_only=True, max_pixels=policy.image.max_pixels, min_side=policy.image.min_side
+        source, layout, domain=domain, frontal_only=True, max_pixels=image.max_pixels, min_side=image.min_side
     )
     placed = [
         item.but(split=item.split or split_of(item.patient_id, BENCHMARK_KEY))
@@ -99,7 +109,7 @@ def take_sample(
     ]
     chosen = choose(placed, films, splits, seed)
     if not chosen:
-        raise NoSample("the source has no frontal film of the splits asked for")
+        raise NoSample("the source has no film of the splits asked for")
     line = stations.build(opened, policy, PUBLIC_KEY)
     kept: list[tuple[Study, str]] = []
     pixels: list[NDArray[np.uint8]] = []
@@ -116,10 +126,8 @@ def take_sample(
         raise NoSample("none of the sampled films can be read")
     studies = [cleaned for cleaned, _ in kept]
     ids = "\n".join(study.film_id for study in studies)
-    size = policy.image.size
-    real = decoded(
-        cache, ("sample", ids, size, policy.image.fit, _sum(pixels)), len(kept), (size, size), lambda: iter(pixels)
-    )
+    what = ("sample", ids, image.size, image.fit, _sum(pixels))
+    real = decoded(cache, what, len(kept), pixels[0].shape, lambda: iter(pixels))
     return Sample(
         studies=studies,
         real=real,
@@ -128,6 +136,7 @@ def take_sample(
         ages=np.array([np.nan if s.age is None else s.age for s in studies], np.float32),
         sexes=np.array([s.sex or "" for s in studies]),
         digest=hashlib.sha256(f"{ids}\0{_sum(pixels)}".encode()).hexdigest(),
+        domain=opened.domain,
     )
 
 
@@ -165,7 +174,7 @@ def _place(seed: int, patient: str) -> bytes:
 
 def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], None] | None = None) -> Made:
     """A method's films of a sample, in batches."""
-    method = make_method(setting.name, dict(setting.options))
+    method = make_method(setting.name, dict(setting.options), sample.domain.name)
     out = np.zeros_like(np.asarray(sample.real))
     kept = np.zeros(len(sample), bool)
     start = time.perf_counter()
@@ -187,7 +196,7 @@ def origin(sample: Sample, setting: Setting, seed: int) -> str:
     from updp.core import version
     from updp.models import load_pack
 
-    method = make_method(setting.name, dict(setting.options))
+    method = make_method(setting.name, dict(setting.options), sample.domain.name)
     options = getattr(method, "options", None)
     named = [getattr(options, name, None) for name in ("pack", "weights")]
     packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in named if name]
@@ -218,10 +227,26 @@ def exhibit_of(sample: Sample, made: Made) -> Exhibit:
         patients=np.array([study.patient_id for study in sample.studies]),
         splits=np.array([study.split or "train" for study in sample.studies]),
         views=np.array([study.view or "" for study in sample.studies]),
-        labels=label_matrix(sample.studies, sample.real_texts, CHEST),
+        labels=label_matrix(sample.studies, sample.real_texts, sample.domain),
+        classes=sample.domain.labels.classes,
         ages=sample.ages,
         sexes=sample.sexes,
         real_texts=sample.real_texts,
         released_texts=[text if kept else "" for text, kept in zip(sample.released_texts, made.kept, strict=True)],
         kept_back=~made.kept,
     )
+
+
+def pack_for(sample: Sample, given: str | None) -> Pack | None:
+    """The models that attackers and judges of a sample use: the given pack, else that of the domain, if it has one."""
+    from updp.models import load_pack
+
+    name = given or sample.domain.pack
+    return None if name is None else load_pack(name)
+
+
+def probes_for(sample: Sample, names: Sequence[str]) -> list[Probe]:
+    """The probes of these names; all its own for a domain that has probes of its own."""
+    from updp.evaluation.probes import probes
+
+    return probes(names if sample.domain.probes is None else sample.domain.probes)

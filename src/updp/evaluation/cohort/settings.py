@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from updp.domains.chest import PACK
 from updp.methods import make_method, method_info
 
 
@@ -80,16 +79,18 @@ def read_plan(path: Path) -> list[MethodPlan]:
         raise BadPlan(f"{path}: {'; '.join(faults)}") from None
 
 
-def settings(methods: Sequence[str | MethodPlan], strengths: Sequence[float] | None, pack: str) -> list[Setting]:
+def settings(methods: Sequence[str | MethodPlan], strengths: Sequence[float] | None, pack: str | None) -> list[Setting]:
     """Every method at each of its strengths, else at each of ``strengths``; a method without a knob once.
 
-    Wrong names and options end here, before any film is read. A method that takes a model pack gets ``pack``.
+    Wrong names and options end here, before any film is read. A method that takes a model pack gets ``pack``,
+    where one is given.
     """
     out = []
     for plan in (MethodPlan(name=one) if isinstance(one, str) else one for one in methods):
         options = dict(plan.options)
         made = make_method(plan.name, options)
-        if "pack" not in options and pack != PACK and hasattr(getattr(made, "options", None), "pack"):
+        default_pack = getattr(getattr(made, "options", None), "pack", None)
+        if "pack" not in options and pack is not None and default_pack not in (None, pack):
             options["pack"] = pack
             make_method(plan.name, options)
         default = method_info(plan.name).default_strength

@@ -1,71 +1,12 @@
-import subprocess
-import sys
+"""DP-Pix: the noise of the mechanism, and its unit."""
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from updp.core.record import Study
-from updp.methods import LEARNED, METHODS, UnknownMethod, make_method, method_info
-from updp.methods.base import Method
+from tests.methods.films import film, run
+from updp.methods import UnknownMethod, make_method, method_info
 from updp.methods.dp_pix import gaussian_scale, pixelate
-from updp.methods.learned import WEIGHTS
-from updp.models import load_pack
-
-
-def study(pixels):
-    return Study("f", "s", "p", pixels=pixels)
-
-
-def film(shape=(64, 48), seed=0):
-    return np.random.default_rng(seed).random(shape, dtype=np.float32)
-
-
-def run(method, pixels, strength=None, seed=1):
-    return make_method(*method).deidentify([study(pixels)], strength, [np.random.default_rng(seed)])[0]
-
-
-@pytest.mark.parametrize("name", list(METHODS))
-def test_every_registered_method_keeps_the_protocol(name):
-    assert method_info(name).name == name
-    if name in LEARNED and name not in load_pack(WEIGHTS, verify=False).info["methods"]:
-        # Nothing is released by a method that has not learned yet: it says how to train it instead.
-        with pytest.raises(UnknownMethod, match=f"updp train method {name}"):
-            make_method(name)
-    else:
-        assert isinstance(make_method(name), Method)
-
-
-def test_listing_methods_loads_no_network():
-    code = "import sys; from updp.methods import METHODS, method_info; "
-    code += "[method_info(name) for name in METHODS]; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_an_unknown_method_lists_those_there_are():
-    with pytest.raises(UnknownMethod, match="keep, blur, pixelate, dp-pix"):
-        make_method("keeep")
-
-
-def test_wrong_options_name_the_method():
-    with pytest.raises(UnknownMethod, match="dp-pix"):
-        make_method("dp-pix", {"cells": 3})
-
-
-def test_keep_changes_nothing():
-    assert (run(("keep", {}), film()).pixels == film()).all()
-
-
-def test_blur_of_strength_zero_is_the_film_and_more_strength_is_smoother():
-    spread = [run(("blur", {}), film(), s).pixels.std() for s in (0.0, 0.3, 1.0)]
-    assert (run(("blur", {}), film(), 0.0).pixels == film()).all()
-    assert spread[0] > spread[1] > spread[2]
-
-
-@pytest.mark.parametrize("strength", [-0.1, 1.1])
-def test_strength_outside_its_range_is_an_error(strength):
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        run(("blur", {}), film(), strength)
 
 
 @pytest.mark.parametrize("shape", [(64, 64), (61, 47), (8, 8), (7, 3)])
@@ -149,20 +90,3 @@ def test_dp_pix_on_frequencies_keeps_the_coarse_film_when_epsilon_is_no_protecti
 def test_dp_pix_refuses_a_mechanism_it_does_not_have(options):
     with pytest.raises(UnknownMethod):
         make_method("dp-pix", options)
-
-
-@pytest.mark.parametrize("shape", [(64, 64), (61, 47)])
-def test_pixelation_keeps_the_mean_of_every_cell(shape):
-    made = run(("pixelate", {"max_cell": 1 / 4}), film(shape), 1.0)
-    b = made.decided["cell"]
-    assert b == round(min(shape) / 4)
-    for y in range(0, shape[0], b):
-        for x in range(0, shape[1], b):
-            cell = made.pixels[y : y + b, x : x + b]
-            assert np.ptp(cell) == 0
-            assert cell[0, 0] == pytest.approx(film(shape)[y : y + b, x : x + b].mean(), abs=1e-6)
-
-
-def test_pixelation_of_strength_zero_is_the_film():
-    made = run(("pixelate", {}), film(), 0.0)
-    assert np.abs(made.pixels - film()).max() < 1e-6
