@@ -126,7 +126,7 @@ def test_the_printed_loss_is_a_switch_of_the_recipe(pack, corpus, tmp_path):
     train("privdiff", pack, corpus, tmp_path / "out", model={"bank": 2, "spg": "literal"})
     with pytest.raises(TrainingError, match="guidance, literal"):
         train("privdiff", pack, corpus, tmp_path / "other", model={"spg": "both"})
-    with pytest.raises(TrainingError, match="listening, all"):
+    with pytest.raises(TrainingError, match="attention, all"):
         train("privdiff", pack, corpus, tmp_path / "other", model={"learn": "nothing"})
 
 

@@ -36,7 +36,7 @@ SERIES = (
 _BESIDE = 14
 #: Pixels between two labels above each other, and pixels of one letter.
 _ROW, _LETTER = 13, 6.5
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",  # text, not outlines
     "svg.hashsalt": "updp",  # the same picture has the same bytes
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that lengths of words are known everywhere

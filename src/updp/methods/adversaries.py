@@ -1,6 +1,7 @@
 """What a method is trained against: pairs of films and a network that links them.
 
-The linking network starts from the pack's identity and learns on; the attackers that judge a method later are others.
+The linking network starts from the pack's identity and is trained further; the attackers that judge a method later are
+others.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Siamese(nn.Module):
         self.compare = nn.Sequential(nn.Linear(2 * space, 128), nn.ReLU(), nn.Linear(128, 1))
         nn.init.zeros_(self.compare[2].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.compare[2].bias)  # type: ignore[arg-type]
-        # It begins as the pack's own verification, by cosine, and learns what that overlooks.
+        # It begins as the pack's own verification, by cosine, and learns what that misses.
         self.scale, self.shift = nn.Parameter(torch.tensor(10.0)), nn.Parameter(torch.tensor(-4.0))
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
@@ -100,7 +101,7 @@ class Game(nn.Module):
 
     def train(self, mode: bool = True) -> Game:
         super().train(mode)
-        # Statistics of the backbones are those of real films; a batch of a few pairs would only blur them.
+        # Statistics of the backbones are those of real films; a batch of a few pairs would give worse ones.
         self.opponent.eval()
         self.ally.eval()
         return self

@@ -1,7 +1,7 @@
 """What a de-identification method is: one Protocol, one privacy knob.
 
 A method sees films after screening and reports after cleaning, never raw text. ``strength`` in [0, 1] is the only
-thing the rest of the product turns, so that a privacy-utility frontier can be drawn for any method. A method's
+setting that the rest of the product changes, so that a privacy-utility frontier can be drawn for any method. A method's
 constructor arguments are its config and are written into the release.
 """
 
@@ -58,7 +58,7 @@ class Method(Protocol):
     def deidentify(
         self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
     ) -> list[Deidentified]:
-        """New films for a batch of studies, in order; ``rng`` holds one stream a study, so that a film does not
+        """New films for a batch of studies, in order; ``rng`` holds one stream per study, so that a film does not
         depend on which others share its batch."""
 
 

@@ -1,4 +1,4 @@
-"""blur: a Gaussian over the whole film. A baseline people reach for; it hides fine texture, not anatomy."""
+"""blur: a Gaussian over the whole film. A common baseline; it hides fine texture, not anatomy."""
 
 from __future__ import annotations
 

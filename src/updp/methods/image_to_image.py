@@ -1,4 +1,4 @@
-"""Vanilla image-to-image: noise is added to the film's latent and the pack's generator takes it off again.
+"""Vanilla image-to-image: noise is added to the film's latent and the pack's generator removes it again.
 
 The baseline of every diffusion method: what the noise does not remove comes back, the patient's ribs included
 (SDEdit, Meng et al. 2022, arXiv 2108.01073).
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ImageToImage(OnPack):
-    """``strength`` is the share of the diffusion's way the film goes towards noise; at 0 it is only coded."""
+    """``strength`` is the share of the diffusion time that the film is noised to; at 0 it is only coded."""
 
     info: ClassVar[MethodInfo] = method_info("image-to-image")
 

@@ -2,9 +2,9 @@
 
 A gallery of films is cut once into groups of at least k people who are near to each other in identity space; a released
 film is the average of one group. There are as many different released films as groups, so a film tells no more of its
-patient than which group was chosen: at most log2(groups) bits, whatever attacker looks at it. The gallery is a folder
-of films, by default the pack's invented people: then no real person's film is in the average. k-anonymity in the sense
-of the paper would need the released people as the gallery; a run works shard by shard and does not gather them.
+patient than which group was chosen: at most log2(groups) bits, for any attacker. The gallery is a folder of films, by
+default the pack's invented people: then no real person's film is in the average. k-anonymity in the sense of the paper
+would need the released people as the gallery; a run works shard by shard and does not gather them.
 
 ``choose="findings"`` picks the group by what the film shows instead of whom (k-same-select, Gross et al. 2005).
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gallery:
-    """One film a person: the films, and where they lie in identity space and by their findings."""
+    """One film per person: the films, and where they lie in identity space and by their findings."""
 
     films: Tensor  # N×1×S×S
     identities: Tensor
@@ -79,7 +79,7 @@ class KSame(OnPack):
         return round(2 * math.pow(self.options.max_k / 2, strength))
 
     def groups(self, k: int) -> list[Tensor]:
-        """Gallery rows of each group; cut once for a k."""
+        """Gallery rows of each group; computed once per k."""
         if k not in self._groups:
             self._groups[k] = cut(self.gallery.identities, k)
         return self._groups[k]
@@ -95,7 +95,7 @@ class KSame(OnPack):
         centres = torch.stack([places[rows].mean(0) for rows in groups])
         nearest = torch.cdist(own, centres).argmin(1)
         if self.options.choose == "identity":
-            # A person of the gallery belongs to the group that was cut around them, wherever its centre came to lie.
+            # A person of the gallery belongs to the group that was cut around them, wherever its centre is.
             member = torch.empty(len(places), dtype=torch.long)
             for number, rows in enumerate(groups):
                 member[rows] = number
@@ -107,9 +107,9 @@ class KSame(OnPack):
 
 
 def cut(points: Tensor, k: int) -> list[Tensor]:
-    """Rows in groups of at least k: the loneliest row and its k - 1 nearest, until fewer than 2k are left.
+    """Rows in groups of at least k: the most distant row and its k - 1 nearest, until fewer than 2k are left.
 
-    Starting with the loneliest leaves no far-away remainder whose average would be of unlike people.
+    Starting with that row leaves no far-away remainder whose average would be of unlike people.
     """
     import torch
 

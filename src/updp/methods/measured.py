@@ -1,7 +1,7 @@
 """What was measured of each method, for `updp methods`: figures copied by machine from a run of `updp bench methods`.
 
 ``measured.toml`` beside this file holds them; ``performance/write_measured.py`` writes it from the ``methods.json`` of
-a bench. A method that no bench has seen has no entry, and the listing says so.
+a bench. A method that no bench measured has no entry, and the listing says so.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _shown(value: Interval | None) -> str:
 
 
 def measured(name: str, path: Path | None = None) -> tuple[Measured, ...]:
-    """What is known of method ``name``, in the order it was measured; nothing if no bench has seen it."""
+    """What is known of method ``name``, in the order it was measured; nothing if no bench measured it."""
     return tuple(one for one in read_measured(path) if one.name == name)
 
 
@@ -132,7 +132,7 @@ def _figure(measurements: Sequence[Mapping[str, Any]], wanted: Mapping[str, str]
 def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
     """Old entries, those measured anew replaced; a method measured anew loses all its old strengths.
 
-    Figures of one method from two runs would invite a comparison that no run has made.
+    Figures of one method from two runs would suggest a comparison that no run made.
     """
     seen = [one.method for one in new]
     return [*(one for one in old if one.method not in seen), *new]

@@ -106,7 +106,7 @@ def validation_rows(corpus: Corpus, count: int) -> NDArray[np.int64]:
 
 @torch.no_grad()
 def linkage_and_findings(pack: Pack, corpus: Corpus, rows: NDArray[np.int64], made: Tensor) -> dict[str, float]:
-    """Released films against real ones: frozen linkage, frozen findings. For watching a training, not for claims."""
+    """Released films against real ones: frozen linkage, frozen findings. To watch a training, not to state results."""
     real = as_tensor(corpus.films[rows])
     own, new = pack.identity.embed(real).numpy(), pack.identity.embed(made).numpy()
     figures = {

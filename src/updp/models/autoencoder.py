@@ -2,7 +2,7 @@
 
 Encoder and decoder are a principal-component projection of 16×16 patches plus convolutional residual branches that
 start at zero: before any training it is already the best linear code, and training only has to learn block edges and
-fine texture. Latents are normalised by channel, as diffusion wants them.
+fine texture. Latents are normalised by channel, as diffusion needs them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Autoencoder(nn.Module):
             nn.Conv2d(3 * w // 2, 4 * w, 1),
             nn.PixelShuffle(2),
         )
-        # The linear decoding is seen by the last layers too: they mostly repair its block edges.
+        # The last layers get the linear decoding too: they mostly repair its block edges.
         self.decode_base = nn.Sequential(nn.PixelUnshuffle(4), nn.Conv2d(16, w, 3, padding=1))
         self.decode_fine = nn.Sequential(
             Residual(w),
@@ -76,7 +76,7 @@ class Autoencoder(nn.Module):
         centred = patches - mean
         _, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
         basis = vectors.flip(1)[:, : self.channels].T.float()  # channels x p*p, largest variance first
-        basis = basis * torch.sign(basis.sum(1, keepdim=True))  # eigenvectors have no sign of their own
+        basis = basis * torch.sign(basis.sum(1, keepdim=True))  # the sign of an eigenvector is arbitrary
         with torch.no_grad():
             self.mean.copy_(mean.float())
             self.project.weight.copy_(basis.reshape(self.channels, 1, p, p))
@@ -94,7 +94,7 @@ class Autoencoder(nn.Module):
 
     @property
     def loss_weight(self) -> Tensor:
-        """Weight of each channel in a diffusion loss: coarse channels carry the anatomy, fine ones little but grain."""
+        """Weight of each channel in a diffusion loss: coarse channels hold the anatomy, fine ones mostly grain."""
         weight = self.scale.sqrt()
         return (weight / weight.mean())[:, None, None]
 
@@ -111,7 +111,7 @@ class Autoencoder(nn.Module):
 
     @batched
     def decode(self, latents: Tensor, clamp: bool = True) -> Tensor:
-        """Films from latents; `clamp=False` keeps gradients alive outside [0, 1]."""
+        """Films from latents; `clamp=False` keeps gradients outside [0, 1]."""
         raw = latents * self.scale[:, None, None] + self.shift[:, None, None]
         base = self.expand(raw)
         base = base + self._mean_image(base)

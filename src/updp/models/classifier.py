@@ -12,7 +12,7 @@ from updp.models.images import batched
 
 
 class Classifier(nn.Module):
-    """Films N×1×S×S in [0, 1] to one probability a finding."""
+    """Films N×1×S×S in [0, 1] to one probability per finding."""
 
     def __init__(self, labels: Sequence[str], size: int = 160) -> None:
         super().__init__()

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from updp.models.lapped import LappedAutoencoder
     from updp.models.vlm import VisionLanguage
 
-# (query, key, value, mask) to attended values; N × heads × tokens × width, mask True where a key may be heard.
+# (query, key, value, mask) to attended values; N × heads × tokens × width, mask True where a key is attended to.
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
 class Condition(NamedTuple):
-    """What the generator hears: token states N×L×W and which of them are real, N×L."""
+    """The condition of the generator: token states N×L×W and which of them are real, N×L."""
 
     states: Tensor
     mask: Tensor
@@ -176,18 +176,18 @@ class UNet(nn.Module):
         self.shrink, self.grow = nn.ModuleList(), nn.ModuleList()
         skips, width = [], widths[0]
         for i, w in enumerate(widths):
-            heard = context if i > 0 else None
+            attended = context if i > 0 else None
             for _ in range(blocks):
-                self.down.append(_Level(width, w, embedding, heard))
+                self.down.append(_Level(width, w, embedding, attended))
                 width = w
                 skips.append(w)
             if i + 1 < len(widths):
                 self.shrink.append(nn.Conv2d(w, w, 3, 2, 1))
         self.middle = _Level(width, width, embedding, context)
         for i, w in reversed(list(enumerate(widths))):
-            heard = context if i > 0 else None
+            attended = context if i > 0 else None
             for _ in range(blocks):
-                self.up.append(_Level(width + skips.pop(), w, embedding, heard))
+                self.up.append(_Level(width + skips.pop(), w, embedding, attended))
                 width = w
             if i > 0:
                 self.grow.append(nn.Conv2d(w, widths[i - 1], 1))
@@ -199,7 +199,7 @@ class UNet(nn.Module):
         nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
 
     def without_text(self) -> dict[str, Any]:
-        """The configuration of this U-Net without its text tower and training aids, for a network told otherwise."""
+        """The configuration of this U-Net without its text tower and training aids."""
         return {**self.config, "vocabulary": 0, "augmentation": 0, "attributes": 0}
 
     def condition(self, ids: Tensor, mask: Tensor) -> Condition:
@@ -272,7 +272,7 @@ class Generator:
         return alpha(t)[:, None, None, None] * latents + sigma(t)[:, None, None, None] * noise
 
     def seeded_noise(self, seeds: Sequence[int]) -> Tensor:
-        """One draw a seed, whatever batch it is in."""
+        """One draw per seed, independent of the batch it is in."""
         draws = [torch.randn(self.latent_shape, generator=torch.Generator().manual_seed(int(s))) for s in seeds]
         return torch.stack(draws)
 
@@ -285,7 +285,7 @@ class Generator:
         start: float = 1.0,
         predict: Callable[[Tensor, Tensor, Condition], Tensor] | None = None,
     ) -> Tensor:
-        """Carry noisy latents from time `start` to clean ones; `predict` may replace the guided film estimate."""
+        """Denoise latents from time `start` to clean ones; `predict` may replace the guided film estimate."""
         uncond = self.condition([""])
         uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
         low, high = self.sampling.guided
@@ -315,15 +315,15 @@ class Generator:
         strength: float | None = None,
         batch: int = 16,  # with guidance 32 latents: what a core's cache still holds, and a larger batch is slower
     ) -> Tensor:
-        """Films N×1×256×256 in [0, 1], one a prompt and seed.
+        """Films N×1×256×256 in [0, 1], one per prompt and seed.
 
         With `init_images`, `strength` in (0, 1] says how far back towards noise each goes first: near 0 keeps the film,
-        1 forgets it. `steps` and `guidance` are those of the pack where they are not given.
+        1 ignores it. `steps` and `guidance` are those of the pack where they are not given.
         """
         steps = self.sampling.steps if steps is None else steps
         guidance = self.sampling.guidance if guidance is None else guidance
         if len(prompts) != len(seeds):
-            raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds: give one seed a film")
+            raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds: give one seed per film")
         if (init_images is None) != (strength is None):
             raise ValueError("init_images and strength belong together: give both or neither")
         if strength is not None and not 0 < strength <= 1:

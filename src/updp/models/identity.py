@@ -1,8 +1,8 @@
-"""`identity`: who is on the film. Unit vectors that lie close for two films of one person.
+"""`identity`: whose film it is. Unit vectors that lie close for two films of one person.
 
-Where a rib crosses is what tells people apart, so maps from the middle of the backbone keep their places and go through
-one linear layer; a pooled vector from the top, as classification wants it, loses most of it (Packhäuser et al. 2022,
-arXiv 2103.08562, keep a map for the same reason).
+The places where ribs cross differ between people, so maps from the middle of the backbone keep their places and go
+through one linear layer; a pooled vector from the top, as classification uses it, loses most of it (Packhäuser et al.
+2022, arXiv 2103.08562, keep a map for the same reason).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from updp.models.images import batched
 
 
 class Tap(NamedTuple):
-    """A place in the backbone whose maps are looked at."""
+    """A block of the backbone whose maps are used."""
 
     block: int
     channels: int

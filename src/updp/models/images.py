@@ -1,4 +1,4 @@
-"""What every role asks of the films it is given, and how long lists of them are worked through."""
+"""What every role requires of its films, and how long lists of films are processed."""
 
 from __future__ import annotations
 

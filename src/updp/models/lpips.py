@@ -37,7 +37,7 @@ _LAYERS = {"alex": _ALEX, "vgg": _VGG}
 
 
 class Lpips:
-    """``Lpips(path)(a, b)`` gives one distance a film, 0 for equal films."""
+    """``Lpips(path)(a, b)`` gives one distance per film, 0 for equal films."""
 
     def __init__(self, weights: Path, net: Net = "alex", heads: Path | None = None, device: str = "cpu") -> None:
         if net not in _LAYERS:
@@ -83,7 +83,7 @@ class Lpips:
 
 
 def trunk_features(films: Tensor, convolutions: list[tuple[Tensor, Tensor]], net: Net = "alex") -> list[Tensor]:
-    """What a trunk sees in films in [0, 1], at each of its taps: maps of unit length at every place."""
+    """The maps of a trunk for films in [0, 1], at each of its taps, of unit length at every position."""
     x = 2 * films.expand(-1, 3, -1, -1) - 1
     x = (x - x.new_tensor(_SHIFT)[:, None, None]) / x.new_tensor(_SCALE)[:, None, None]
     weights = iter(convolutions)

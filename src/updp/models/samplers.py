@@ -1,4 +1,4 @@
-"""The noise schedule of the generators, spacings of time, and the samplers that walk from noise to a film.
+"""The noise schedule of the generators, spacings of time, and the samplers from noise to a film.
 
 Times run from 1 (noise) to 0 (a film) on the cosine schedule (Nichol & Dhariwal 2021, arXiv 2102.09672).
 """
@@ -35,7 +35,7 @@ class Sampling:
     steps: int = 20
     guidance: float = 3.0
     grid: Grid = "even"
-    # Guidance outside the middle of the way costs variety and time and gains nothing (arXiv 2404.07724).
+    # Guidance outside the middle times costs variety and time and improves nothing (arXiv 2404.07724).
     guided: tuple[float, float] = (0.15, 0.9)
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Sampling:
 
 
 def time_grid(steps: int, start: float = 1.0, grid: Grid = "even") -> Tensor:
-    """`steps` + 1 times from `start` down to 0. `cosine` and `log_snr` are denser towards both ends of the way."""
+    """`steps` + 1 times from `start` down to 0. `cosine` and `log_snr` are denser towards both ends."""
     if grid == "even":
         return torch.linspace(start, 0, steps + 1)
     part = torch.linspace(0, 1, steps + 1)

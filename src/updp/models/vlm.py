@@ -1,7 +1,7 @@
 """`vlm`: one space for films and sentences (CLIP, Radford et al. 2021, arXiv 2103.00020), small enough for two cores.
 
-The text tower's token states are what the generator listens to, so a prompt optimiser that improves the embedding
-here improves what the generator is told.
+The generator is conditioned on the text tower's token states, so a prompt optimiser that improves the embedding here
+improves the condition of the generator.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TextTower(nn.Module):
 
 
 def sentence(states: Tensor, mask: Tensor) -> Tensor:
-    """One vector a text: the mean of its real token states, which learns far faster than a [CLS] state does."""
+    """One vector per text: the mean of its real token states, which learns far faster than a [CLS] state does."""
     weight = mask[..., None].to(states.dtype)
     return (states * weight).sum(1) / weight.sum(1).clamp_min(1)
 

@@ -1,4 +1,4 @@
-"""Small, label-preserving changes of films: another stand, exposure or crop, never a mirror (the heart has a side)."""
+"""Small, label-preserving changes of films: rotation, shift, zoom, exposure; never a mirror image."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ NUMBERS = len(_FULL)
 
 
 def change(films: Tensor, rng: np.random.Generator, share: float = 0.6) -> tuple[Tensor, Tensor]:
-    """Films N×1×S×S, `share` of them changed, and six numbers in [-1, 1] a film that say how; zero is unchanged.
+    """Films N×1×S×S, `share` of them changed, and six numbers in [-1, 1] per film that say how; zero is unchanged.
 
-    A generator that is told the numbers while it learns draws unchanged films when it is told none.
+    A generator that is conditioned on the numbers in training draws unchanged films without them.
     """
     n = len(films)
     changed = rng.random(n) < share

@@ -1,8 +1,8 @@
-"""`updp bench pack`: what a pack can do, measured on patients it never saw.
+"""`updp bench pack`: what a pack can do, measured on patients it was not trained on.
 
-Figures are on validation patients; the identity gallery of 400 needs the test patients as well, which no stage or
-choice has touched. Names are ours where the published metric needs weights that are not at hand: FD-classifier is a
-Fréchet distance in the classifier's features, it is not FID.
+Figures are on validation patients; the identity gallery of 400 needs the test patients as well, which no stage and no
+choice used. Names are ours where the published metric needs weights that are not installed: FD-classifier is a Fréchet
+distance in the classifier's features, it is not FID.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def bench_autoencoder(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> F
     model: Any = pack.autoencoder
     again = torch.cat([model.decode(model.encode(films[i : i + 32])) for i in range(0, len(films), 32)])
     figures = {"psnr": float(psnr(films, again).mean()), "ssim": float(ssim(films, again).mean())}
-    # An edge between blocks should differ no more than its neighbours inside: 1 means no block is to be seen.
+    # An edge between blocks should differ no more than its neighbours inside: 1 means that no block is visible.
     error = (again - films).abs()
     jump = (again - films).diff(dim=-1).abs().mean((0, 1, 2))
     border = torch.arange(len(jump)) % 16 == 15
@@ -82,7 +82,7 @@ def bench_phantoms(pack: Pack, corpus: Corpus, rng: np.random.Generator, films: 
 def bench_listening(
     pack: Pack, corpus: Corpus, rng: np.random.Generator, judge: ClassifierRole, pairs: int = 40, **options: Any
 ) -> Figures:
-    """Films asked with and without each finding, by side and by size, judged by another network than the pack's."""
+    """Films generated with and without each finding, by side and by size, scored by another network than the pack's."""
     rows = np.flatnonzero((corpus.splits != "train") & corpus.labelled())
     real = (films_of(corpus, rows), corpus.labels[rows]) if len(rows) else None
     return listening_figures(pack.generator, judge, FINDINGS, rng, pairs, real, **options)
@@ -141,7 +141,7 @@ def generate_for(
 def bench_generator(
     pack: Pack, corpus: Corpus, rng: np.random.Generator, films: int = 320, made: Tensor | None = None, **options: Any
 ) -> Figures:
-    """Do the films show what was asked, and are they distributed like real ones."""
+    """Whether the films show what their prompts ask for, and are distributed like real ones."""
     rows = rng.permutation(np.flatnonzero((corpus.splits == "val") & corpus.labelled()))
     half = min(films, len(rows) // 2)
     first, second = rows[:half], rows[half : 2 * half]
@@ -174,7 +174,7 @@ def bench_copies(
     training: Codes | None = None,
     **options: Any,
 ) -> Figures:
-    """Is a made film nearer to a training film than an unseen real film is."""
+    """Whether a generated film is nearer to a training film than an unseen real film is."""
     rows = rng.permutation(corpus.rows("val"))[:films]
     made = generate_for(pack, corpus, rows, rng, **options) if made is None else made
     people, pictures = training or codes_of(pack, corpus, corpus.rows("train"))
@@ -236,7 +236,7 @@ def bench_speed(pack: Pack, corpus: Corpus | None = None, rng: np.random.Generat
             layer(x)
         return 10 * 2 * x.numel() * 192 * 9 / (time.perf_counter() - begun)
 
-    # The machine's speed drifts, so the yardstick is read before and after.
+    # The machine's speed drifts, so the throughput is measured before and after.
     before = convolution()
     begun = time.perf_counter()
     pack.generator.generate(prompts, list(range(32)), steps=20)
@@ -282,7 +282,7 @@ def bench_useful(
 
 
 def _short_training(kind: str, corpus: Corpus, config: Any, size: int, share: float, folder: Path) -> float:
-    """Validation AUC after a short training from ImageNet; `folder` keeps what the frozen blocks saw."""
+    """Validation AUC after a short training from ImageNet; `folder` keeps the maps of the frozen blocks."""
     from updp.models.backbone import EfficientNetLite0
 
     start = EfficientNetLite0()
@@ -322,13 +322,14 @@ def bench_pack(
 ) -> dict[str, Figures]:
     """Measure a pack. `parts` of `PARTS`; `cache` keeps decoded films; `pictures` is where sheets and histograms go.
 
-    `judge` is the classifier of the listening test, which asks for `pairs` films with and without each finding. It
-    must share nothing with the pack: what the pack's own classifier hears, the generator may have learned from it.
+    `judge` is the classifier of the prompt adherence test (`listening`), which generates `pairs` films with and without
+    each finding. It must share nothing with the pack: the generator may have learned what the pack's own classifier
+    recognises.
     """
     if unknown := set(parts) - set(PARTS):
         raise BadConfig(f"nothing measures {', '.join(sorted(unknown))}; there is {', '.join(PARTS)}")
     if "listening" in parts and judge is None:
-        raise BadConfig("the listening test needs a judge: a classifier that shares nothing with the pack")
+        raise BadConfig("prompt adherence (listening) needs a judge: a classifier that shares nothing with the pack")
     pack = pack if isinstance(pack, Pack) else load_pack(pack)
     if isinstance(sources, Corpus):
         corpus = sources
@@ -359,7 +360,7 @@ def bench_pack(
 
 
 def sample_sheet(pack: Pack, path: Path) -> None:
-    """Sixteen films, four findings in rows, for a person to look at."""
+    """Sixteen films, four findings in rows, for inspection."""
     texts = [
         "No acute cardiopulmonary abnormality. PA view.",
         "The heart is enlarged. PA view.",

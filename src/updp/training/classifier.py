@@ -1,7 +1,7 @@
 """Stage `classifier`: the findings, from the vlm's image tower or from ImageNet.
 
-It judges generated films, which come out of the autoencoder, so half of what it learns from has been through it: else
-it takes the decoder's smoothness for a finding.
+It scores generated films, which come out of the autoencoder, so half of its training films are encoded and decoded too:
+else it takes the decoder's smoothness for a finding.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class ClassifierStage:
         through: Autoencoder | LappedAutoencoder | None = None,
     ) -> None:
         """`start` is the backbone to begin with (None: from nothing) and `head` its findings, where it knows some;
-        `share` of the patients, for learning curves; `directory` keeps the looks; `through` is the autoencoder that
-        half of the films have passed."""
+        `share` of the patients, for learning curves; `directory` keeps the maps of the frozen blocks; `through` is the
+        autoencoder that half of the films have passed."""
         self.corpus, self.config, self.size = corpus, config, size
         rows = np.flatnonzero((corpus.splits == "train") & corpus.labelled())
         if share < 1:

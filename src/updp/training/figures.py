@@ -68,7 +68,7 @@ def auc(truth: NDArray[np.bool_], scores: Array) -> float:
 
 
 def aucs(labels: NDArray[np.float32], scores: Array, least: int = 5) -> NDArray[np.float64]:
-    """One AUC a finding, over films labelled for it; NaN where fewer than `least` positives or negatives."""
+    """One AUC per finding, over films labelled for it; NaN where fewer than `least` positives or negatives."""
     out = np.full(labels.shape[1], np.nan)
     for j in range(labels.shape[1]):
         known = ~np.isnan(labels[:, j])

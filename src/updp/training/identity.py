@@ -1,8 +1,8 @@
 """Stage `identity`: a linear layer in closed form on ImageNet maps, then supervised contrastive learning over patients.
 
-Contrast as in Khosla et al. 2020 (arXiv 2004.11362). Each batch holds two films of many patients; patients with a
-single film give two looks at it. A memory of recent embeddings supplies the many negatives a small batch lacks
-(cross-batch memory, Wang et al. 2020, arXiv 1912.06798).
+Contrast as in Khosla et al. 2020 (arXiv 2004.11362). Each batch holds two films of many patients; a patient with a
+single film gives two augmented views of it. A memory of recent embeddings supplies the negatives that a small batch
+lacks (cross-batch memory, Wang et al. 2020, arXiv 1912.06798).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class IdentityStage:
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         people = self.config.batch // 2
         lone = min(people // 8, len(self.single))
-        # Weight by films: a patient with sixty films has more to teach than one with two, but not thirty times more.
+        # Weight by films: a patient with sixty films gives more pairs than one with two, but not thirty times more.
         weights = np.sqrt([len(films) for films in self.many])
         chosen = rng.choice(
             len(self.many), min(people - lone, len(self.many)), replace=False, p=weights / weights.sum()
@@ -89,7 +89,7 @@ class IdentityStage:
         films = augment(as_tensor(self.corpus.films[np.array(rows)]).to(device), self.size, rng)
         embedded = module(films)
         who = torch.tensor(person, device=device)
-        # The memory is stale by design; it is rebuilt within a few steps after a resume.
+        # The memory may be out of date; it is rebuilt within a few steps after a resume.
         others = torch.cat([embedded.detach(), *(m for m, _ in self._memory)])
         names = torch.cat([who, *(w for _, w in self._memory)])
         self._memory = [(embedded.detach(), who), *self._memory][: self._capacity // max(1, len(who))]
@@ -182,7 +182,7 @@ def identity_figures(
 ) -> dict[str, float]:
     """Verification AUC over balanced pairs, and rank-1 of a second film among one film of each patient.
 
-    At most `most` genuine pairs a patient, so that a few patients with many films do not decide the figure.
+    At most `most` genuine pairs per patient, so that a few patients with many films do not decide the figure.
     """
     people = {p: np.flatnonzero(patients == p) for p in np.unique(patients)}
     genuine: list[tuple[int, int]] = []

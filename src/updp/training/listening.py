@@ -1,8 +1,8 @@
-"""The listening test: do films show what they were asked to show, by a classifier the generator never met.
+"""Prompt adherence (`listening`): do generated films show what their prompts ask for, by a classifier of another pack.
 
-For each finding, films of the same seeds are asked with it and without it, and the judge tells them apart (AUC).
-For side, the same film is asked right and left, and the brightness between the two must differ on the asked side. For
-severity, it is asked small and large, and the judge's score must grow.
+For each finding, films of the same seeds are generated with it and without it, and the judge separates them (AUC). For
+side, the same film is generated with right and with left, and the brightness between the two must differ on that side.
+For severity, it is generated small and large, and the judge's score must grow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _scores(judge: ClassifierRole, films: Tensor) -> NDArray[np.float32]:
 def _auc_interval(
     with_it: NDArray[np.float32], without: NDArray[np.float32], rng: np.random.Generator, draws: int = 500
 ) -> tuple[float, float, float]:
-    """AUC of two scores a seed, and its 95 % interval over seeds drawn again."""
+    """AUC of two scores per seed, and its 95 % interval over resampled seeds."""
 
     def value(rows: NDArray[np.int64]) -> float:
         truth = np.arange(2 * len(rows)) < len(rows)
@@ -69,7 +69,7 @@ def listening_figures(
 ) -> dict[str, float]:
     """`findings` names the columns of the labels in `real` (films and labels); the judge must know them by name."""
     if pairs < 2:
-        raise BadConfig(f"the listening test needs at least 2 pairs, not {pairs}")
+        raise BadConfig(f"prompt adherence needs at least 2 pairs, not {pairs}")
     known = [name for name in findings if name in judge.labels]
     if not known:
         raise BadConfig(f"the judge knows none of {', '.join(findings)}")
@@ -87,18 +87,18 @@ def listening_figures(
         chosen = real[1][:, [list(findings).index(name) for name in known]]
         each = aucs(chosen, _scores(judge, real[0])[:, columns], LEAST)
         reference = {name: float(value) for name, value in zip(known, each, strict=True) if value == value}
-    heard = {}
+    by_finding = {}
     for name in known:
         column = list(judge.labels).index(name)
         with_it = _scores(judge, draw([compose((name,), "", rng) for _ in seeds]))
         value, low, high = _auc_interval(with_it[:, column], without[:, column], rng)
-        heard[name] = value
+        by_finding[name] = value
         figures |= {f"auc {name}": value, f"auc {name} low": low, f"auc {name} high": high}
         if name in reference:
             figures[f"auc {name} on real films"] = reference[name]
     counted = [name for name in known if real is None or name in reference]
     if counted:
-        figures["mean auc"] = float(np.mean([heard[name] for name in counted]))
+        figures["mean auc"] = float(np.mean([by_finding[name] for name in counted]))
         figures["findings counted"] = float(len(counted))
     if reference:
         figures["mean auc on real films"] = float(np.mean(list(reference.values())))

@@ -1,7 +1,7 @@
-"""Looks: what the frozen first blocks of a backbone make of each training film, computed once.
+"""Looks: the maps of a backbone's frozen first blocks for augmented views of each training film, computed once.
 
-Those blocks work at the largest maps and cost as much as everything a step trains; a few augmented looks at each film,
-kept, make training more than twice as fast.
+Those blocks have the largest maps and cost as much as the rest of a step; a few augmented views per film, kept, make
+training more than twice as fast.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from updp.training.corpus import Corpus
 
 
 class Looks:
-    """`count` augmented looks at every training film, as maps of the frozen blocks; kept in `directory` if given.
+    """`count` augmented views of every training film, as maps of the frozen blocks; kept in `directory` if given.
 
-    With an autoencoder, of the film as it comes back from it. A backbone with nothing frozen has nothing to keep: each
-    call looks anew.
+    With an autoencoder, the views are of the film after encoding and decoding. With nothing frozen, nothing is kept:
+    each call computes the maps again.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Looks:
         return films if self.through is None else self.through.decode(self.through.encode(films))
 
     def __call__(self, rows: NDArray[np.int64], rng: np.random.Generator, device: torch.device) -> Tensor:
-        """What `finish` goes on from, each film from a look drawn at random."""
+        """The maps `finish` continues from, for each film those of a random view."""
         if self._maps is None:
             return self.backbone.begin(augment(self._films(rows).to(device), self.size, rng))
         places = np.array([self._place[int(row)] for row in rows])

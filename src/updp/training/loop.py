@@ -1,8 +1,8 @@
 """The training loop every stage shares: resumable, averaged, with a progress line.
 
-A stage draws each batch from the step number alone, so a run that was killed and resumed sees the batches an
-unbroken run would have seen. Checkpoints land whole (write, fsync, rename) and carry their own digest; the one
-before is kept until the next is safe.
+A stage draws each batch from the step number alone, so a run that was killed and resumed has the same batches as an
+unbroken run. Checkpoints are written whole (write, fsync, rename) and carry their own digest; the one before is kept
+until the next is safe.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StageConfig:
     warmup: int = 100
     schedule: Literal["cosine", "constant", "stable"] = "cosine"
     cooldown: float = 0.2  # share of the steps, the last, in which a stable rate falls to zero
-    momentum: float = 0.9  # of the optimiser; adversaries want less
+    momentum: float = 0.9  # of the optimiser; adversarial training needs less
     decay: float = 0.01  # weight decay
     average: float = 0.999  # of the exponential moving average of the weights
     clip: float = 1.0
@@ -50,7 +50,7 @@ class StageConfig:
 
 
 class Stage(Protocol):
-    """What a stage must bring: a module, a loss for one step, and figures on validation patients."""
+    """What a stage has: a module, a loss for one step, and figures on validation patients."""
 
     name: str
     module: nn.Module
@@ -152,7 +152,7 @@ def run_stage(
     )
     module, optimizer = accelerator.prepare(module, optimizer)
     bare = accelerator.unwrap_model(module)
-    # Networks that oppose each other are clipped apart, or the louder one would silence the other.
+    # The gradients of opposing networks are clipped apart, or the larger would hide the other.
     own = getattr(stage, "parts", None)
     parts = [trainable] if own is None else [[p for p in m.parameters() if p.requires_grad] for m in own(bare)]
     step, history = 0, []
@@ -180,7 +180,7 @@ def run_stage(
             }
             write_checkpoint(path, state)
 
-    begun = saved = told = validated = time.monotonic()
+    begun = saved = reported = validated = time.monotonic()
     first, running = step, float("nan")
     module.train()
     while step < config.steps:
@@ -200,17 +200,17 @@ def run_stage(
         if not math.isfinite(value):
             raise TrainingError(f"{stage.name}: loss is {value} at step {step}; the last checkpoint is intact")
         step += 1
-        # A young average would remember the start for long, so it forgets faster at first.
+        # The decay is smaller at first, so that the average does not keep the first weights for long.
         _average(averaged, bare, min(config.average, (1 + step) / (10 + step)))
         running = value if math.isnan(running) else 0.98 * running + 0.02 * value
         now = time.monotonic()
-        if now - told > 15 or step == config.steps:
+        if now - reported > 15 or step == config.steps:
             rate = (step - first) * config.batch / max(1e-9, now - begun)
             left = (config.steps - step) * config.batch / max(1e-9, rate)
             say(
                 f"{stage.name}: step {step}/{config.steps}  loss {running:.4f}  {rate:.1f} films/s  {_clock(left)} left"
             )
-            told = now
+            reported = now
         if now - validated > validate_seconds:
             averaged.eval()
             history.append({"step": step, "loss": running, **stage.validate(averaged)})

@@ -1,8 +1,8 @@
-"""Nodule phantoms through an autoencoder: a disc that was put in comes back, and none appears where none was.
+"""Nodule phantoms through an autoencoder: a disc that was added comes back, and none appears where none was added.
 
-Discs of 6 to 20 pixels with soft edges are added to real films at random places. What comes back is read by a matched
-filter (disc against the ring around it) on the difference of two decoded films, with the disc and without. What is
-invented is read where the filter answers more strongly on the decoded film than on the film itself.
+Discs of 6 to 20 pixels with soft edges are added to real films at random places. The contrast of a disc is measured by
+a matched filter (disc against the ring around it) on the difference of two decoded films, with the disc and without. An
+invented disc is one where the filter response is larger on the decoded film than on the film itself.
 """
 
 from __future__ import annotations

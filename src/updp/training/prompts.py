@@ -1,7 +1,7 @@
 """The text a film is described by: report sentences with every identifier gone, or sentences composed from labels.
 
 A label says no side; where the film itself shows one (`updp.training.zones`), the sentence names it.
-No age, sex, date or name is ever part of it: what a generator is never told it cannot learn to draw.
+No age, sex, date or name is ever part of it: a generator cannot learn to draw what its prompts never hold.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def tell(
             text, more = located(name, places[name], rng)
         elif LABELS.find(name) is not None:
             text, more = _one(LABELS.phrases(name), rng), {name}
-        else:  # a word of some source's own says nothing that others understand
+        else:  # a label of one source alone has no meaning for the others
             continue
         sentences.append(text)
         words |= more

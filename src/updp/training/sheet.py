@@ -1,4 +1,4 @@
-"""Sheets: films side by side in one picture, for a person to look at."""
+"""Sheets: films side by side in one picture, for inspection."""
 
 from __future__ import annotations
 

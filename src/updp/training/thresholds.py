@@ -1,4 +1,4 @@
-"""Where to draw lines with a pack's identity and classifier: measured on validation films, written into the pack."""
+"""Thresholds of a pack's identity and classifier: measured on validation films, written into the pack."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _names() -> Iterator[str]:
 
 
 def train_tokenizer(texts: Iterable[str], size: int = 8192, names: bool = True) -> Tokenizer:
-    """A lower-case WordPiece tokenizer over report texts and, unless told otherwise, general and name lists."""
+    """A lower-case WordPiece tokenizer over report texts and, by default, general and name lists."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -61,7 +61,7 @@ def train_tokenizer(texts: Iterable[str], size: int = 8192, names: bool = True) 
         for group in said.values():
             for choices in group.values():
                 yield from choices * 5
-        # Weight decides whether a name is one token or pieces: each is worth having whole.
+        # Weight decides whether a name is one token or pieces: each should be one token.
         for word in [*_PEOPLE.split(), *(sorted(set(_names())) if names else ())]:
             yield from [word] * 8
 

@@ -20,7 +20,7 @@ from updp.domains.chest.words import compose
 from updp.models.pack import Pack
 from updp.training.codes import nearest, pixel_codes
 
-#: Findings that come and go within months, and how often an examination shows one.
+#: Findings that change within months, and how often an examination shows one.
 _PASSING = ("Effusion", "Atelectasis", "Infiltration", "Pneumonia", "Consolidation", "Edema", "Pneumothorax")
 _LASTING = ("Cardiomegaly", "Emphysema", "Nodule", "Fibrosis", "Pleural_Thickening")
 _SICK, _CHRONIC = 0.5, 0.3
@@ -37,7 +37,7 @@ class Examination:
 
 @dataclass(frozen=True)
 class Shelf:
-    """Training films, as persons and as pictures, and from where on a likeness counts as a copy."""
+    """Training films, as persons and as pictures, and the similarity from which a film counts as a copy."""
 
     people: NDArray[np.float32]
     pictures: NDArray[np.float32]
@@ -63,7 +63,7 @@ def make_virtual_films(
     guidance: float = 2.5,
     tries: int = 5,
 ) -> list[Examination]:
-    """Two to five examinations of each patient, one frontal film an examination."""
+    """Two to five examinations of each patient, one frontal film per examination."""
     rng = np.random.default_rng([seed, *b"virtual"])
 
     def fresh(prompts: list[str], **options: Any) -> Tensor:
@@ -103,7 +103,7 @@ def make_virtual_films(
 
 
 def write_virtual_films(examinations: list[Examination], folder: Path) -> None:
-    """`films.json` and one grey JPEG an examination, as `updp.virtual.hospital` reads them."""
+    """`films.json` and one grey JPEG per examination, as `updp.virtual.hospital` reads them."""
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""Stage `vlm`: films and sentences meet. Two passes.
+"""Stage `vlm`: films and sentences in one space. Two passes.
 
 `vlm`: the image tower from ImageNet, the text tower from nothing, contrastive on small batches with the findings as a
-second task (a batch of 32 alone teaches an image tower little). `vlm-text`: image features fixed and cached, large
-batches, so that reports are told apart from hundreds of others, and the words of a text can be read from its states.
-Then the two heads are fitted in closed form: contrastive training leaves a space of few dimensions, in which reports
-that differ in rare findings look alike.
+second task (contrast over a batch of 32 alone trains an image tower slowly). `vlm-text`: image features fixed and
+cached, large batches, so that each report is contrasted with hundreds of others, and the words of a text can be read
+from its states. Then the two heads are fitted in closed form: contrastive training leaves a space of few dimensions, in
+which reports that differ in rare findings are close.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from updp.training.looks import Looks
 from updp.training.loop import StageConfig
 from updp.training.prompts import describe
 
-#: Weight of reading a text's words from its states, beside telling texts apart.
+#: Weight of reading a text's words from its states, beside the contrast of texts.
 WORDS = 0.2
 
 
 def missing_words(states: Tensor, table: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-    """How far the words of texts are from being read off their sentence vectors: cross-entropy over the vocabulary."""
+    """Error of reading the words of texts from their sentence vectors: cross-entropy over the vocabulary."""
     chance = (states @ table.T).log_softmax(-1)
     return -(chance.gather(1, ids) * mask).sum() / mask.sum()
 
@@ -104,7 +104,7 @@ class VlmStage:
         directory: Path | None = None,
         looks: int = 2,
     ) -> None:
-        """`directory` keeps the looks; `frozen` blocks stay as ImageNet left them (none of them without ImageNet)."""
+        """`directory` keeps the looks; `frozen` blocks keep their ImageNet weights (none of them without ImageNet)."""
         self.corpus, self.config, self.tokenizer = corpus, config, tokenizer
         self.model_config = model
         self.rows = corpus.rows("train")
@@ -175,7 +175,7 @@ class VlmTextStage:
         features = self.looks[rng.integers(0, len(self.looks), len(places)), places].to(device)
         features = functional.dropout(features, 0.2)
         texts, same = draw_texts(self.corpus, self.rows[places], rng)
-        # Composed texts are short and reports long: embedded in turn, neither pays for the other's padding.
+        # Composed texts are short and reports long: embedded in separate batches, neither needs the other's padding.
         order = np.argsort([len(text) for text in texts])
         parts, said = [], []
         for part in np.array_split(order, 4):
@@ -219,7 +219,7 @@ def fit_heads(
     mean = states.mean((0, 1))
     _, values, vectors = torch.linalg.svd((states - mean).flatten(0, 1), full_matrices=False)
     spread = values / (draws * len(rows)) ** 0.5
-    # Directions in which texts hardly differ are not blown up to noise.
+    # Directions in which texts hardly differ would amplify noise.
     whiten = (vectors.T / (spread + 0.003 * spread[0] + 1e-3))[:, :space]
     targets = (states.mean(0) - mean) @ whiten
     centre, scale = features.mean(0), features.std(0).clamp_min(1e-2)
@@ -237,12 +237,12 @@ def fit_heads(
         return coefficients
 
     ridge, found = RIDGES[len(RIDGES) // 2], float("nan")
-    told = np.array([row for row in corpus.rows("val") if corpus.sentences[row]], np.int64)
-    if len(told):
-        # Not on training patients: the image tower has seen their films, and would want no ridge at all.
-        texts = [" ".join(corpus.sentences[row]) for row in told]
+    with_report = np.array([row for row in corpus.rows("val") if corpus.sentences[row]], np.int64)
+    if len(with_report):
+        # Not on training patients: the image tower was trained on their films, and no ridge would win.
+        texts = [" ".join(corpus.sentences[row]) for row in with_report]
         wanted = (sentence(*vlm.text_states(texts)).double() - mean) @ whiten
-        shown = (functional.layer_norm(film_features(vlm, corpus, told), (FEATURES,)).double() - centre) / scale
+        shown = (functional.layer_norm(film_features(vlm, corpus, with_report), (FEATURES,)).double() - centre) / scale
         recalls = {r: _found(wanted, shown @ solve(r)) for r in RIDGES}
         ridge = max(recalls, key=lambda r: recalls[r])
         found = recalls[ridge]
@@ -288,11 +288,11 @@ def vlm_figures(vlm: VisionLanguage, corpus: Corpus, rows: NDArray[np.int64], fe
     """Report→film recall@10 among films with a report, and zero-shot mean AUC on the findings."""
     image = vlm.embed_features(features.to(vlm.token_table.device))
     figures = {}
-    told = [i for i, row in enumerate(rows) if corpus.sentences[row]]
-    if told:
-        texts = vlm.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in told])
-        figures["recall@10"] = recall_at((texts @ image[told].T).cpu().numpy(), 10)
-        figures["recall@10 chance"] = min(1.0, 10 / len(told))
+    with_report = [i for i, row in enumerate(rows) if corpus.sentences[row]]
+    if with_report:
+        texts = vlm.embed_texts([" ".join(corpus.sentences[rows[i]]) for i in with_report])
+        figures["recall@10"] = recall_at((texts @ image[with_report].T).cpu().numpy(), 10)
+        figures["recall@10 chance"] = min(1.0, 10 / len(with_report))
     figures["zero-shot auc"] = mean_auc(corpus.labels[rows], zero_shot(vlm, image).cpu().numpy())
     return figures
 

@@ -1,8 +1,8 @@
-"""Where a film is denser than it should be: three zones of each lung, against normal films of the same source.
+"""Where a film is denser than normal ones: three zones of each lung, against normal films of the same source.
 
 Labels mined from reports say "effusion", not which side. Where one side's zone is clearly brighter than the other's,
 or both are brighter than in normal films, the film shows it; prompts then say side, zone and size. A rough measure:
-it is silent on most films, and a patient's right is on the film's left.
+it gives no side for most films, and a patient's right is on the film's left.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SHOWS = {
     **dict.fromkeys(("Infiltration", "Consolidation", "Pneumonia", "Mass", "Lung Opacity"), (0, 1, 2)),
     **dict.fromkeys(("Typical Appearance", "Indeterminate Appearance", "Atypical Appearance"), (0, 1, 2)),
 }
-#: In deviations of normal films: from where on a side is said, and where moderate and large begin.
+#: In deviations of normal films: thresholds of naming a side, and of moderate and large.
 _ONE_SIDE, _BOTH = (1.3, 1.9, 2.8), (0.7, 1.1, 1.8)
-_FEWEST = 10  # normal films a source must have to be its own measure
+_FEWEST = 10  # least number of normal films that a source needs to be its own reference
 
 
 @dataclass(frozen=True)

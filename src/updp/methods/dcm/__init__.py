@@ -1,1 +1,1 @@
-"""DCM-DeID: cells that show the patient blocked and drawn anew."""
+"""DCM-DeID: cells that identify the patient are blocked and generated again."""

@@ -1,6 +1,6 @@
-"""DCM-DeID (Tian et al. 2025, arXiv 2507.21703): block where the patient shows, fill in from what the findings say.
+"""DCM-DeID (Tian et al. 2025, arXiv 2507.21703): block what identifies the patient, fill it from findings.
 
-Built from the paper's abstract; its body could not be had, and what follows is a design in its spirit.
+Built from the paper's abstract; its body was not available, and what follows is a design after the abstract.
 
 1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each identifies the patient;
    the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the knob.
@@ -61,7 +61,7 @@ class MedicalCode(nn.Module):
         return z.round() if noise is None else z + noise
 
     def bits(self, code: Tensor) -> Tensor:
-        """Length of each film's code under the prior, a logistic a channel."""
+        """Length of each film's code under the prior, one logistic per channel."""
         width = self.width.exp()
         upper, lower = ((code + side - self.centre) / width for side in (0.5, -0.5))
         share = (torch.sigmoid(upper) - torch.sigmoid(lower)).clamp_min(1e-9)
@@ -152,10 +152,10 @@ def agreement(a: Tensor, b: Tensor) -> Tensor:
 
 
 def cell_saliency(films: Tensor, network: Any, compare: Any) -> Tensor:
-    """What each cell adds to the likeness of a film to itself, N×1×h×w, to first order and in units of the total.
+    """What each cell adds to the similarity of a film to itself, N×1×h×w, to first order and in units of the total.
 
-    The film is blurred until each cell is flat; the gradient of its likeness to the film, times what was blurred away,
-    says which cells bring the likeness back. One backward pass instead of one forward pass for every cell.
+    The film is blurred until each cell is flat; the gradient of its similarity to the film, times what the blur
+    removed, says which cells restore the similarity. One backward pass instead of one forward pass for every cell.
     """
     flat = functional.avg_pool2d(films, CELL)
     start = functional.interpolate(flat, scale_factor=float(CELL), mode="bilinear").detach()
@@ -164,7 +164,8 @@ def cell_saliency(films: Tensor, network: Any, compare: Any) -> Tensor:
         likeness = compare(network(start), network(films.detach()).detach()).sum()
         (gradient,) = torch.autograd.grad(likeness, start)
     gain = functional.avg_pool2d(gradient * (films - start.detach()), CELL)
-    gain = functional.avg_pool2d(gain, 3, 1, 1, count_include_pad=False)  # a cell beside a telling one tells too
+    # A cell beside an identifying one identifies too.
+    gain = functional.avg_pool2d(gain, 3, 1, 1, count_include_pad=False)
     return gain / gain.abs().sum((2, 3), keepdim=True).clamp_min(1e-12)
 
 
@@ -199,12 +200,12 @@ def compensate(
     """Films with their blocked cells drawn by the generator. No pixel of a blocked cell is read."""
     coder = generator.autoencoder
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
-    # Coded after blocking: a cell's latent also sees the cells around it.
+    # Encoded after blocking: a cell's latent also depends on the cells around it.
     known = coder.encode(films * (1 - mask) + 0.5 * mask)
     uncond = generator.condition([""] * len(films))
 
     def estimate(latents: Tensor, t: Tensor, cond: Condition) -> Tensor:
-        """The clean latents: as they are known in open cells, as they are guessed in blocked ones."""
+        """The clean latents: as they are known in open cells, as they are estimated in blocked ones."""
         both: Tensor = generator.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
         with_, without = both.chunk(2)
         v = without + guidance * (with_ - without)

@@ -1,9 +1,9 @@
 """Training of DCM-DeID: a short code of the findings.
 
 The decoder is the pack's generator and learns nothing here, so only the code and its reader are trained, on features
-that are computed once. Loss: how far the reader is from the findings network's own opinion + bits - what an adversary
-reads of the identity from the code (gradient reversal). Opinions and not labels are learned: a network this small would
-learn the labels of its training films by heart.
+that are computed once. Loss: the reader's distance to the outputs of the findings network + bits - what an adversary
+reads of the identity from the code (gradient reversal). The targets are outputs and not labels: a network this small
+would overfit to the labels of its training films.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from updp.training.loop import StageConfig
 from updp.training.sheet import write_sheet
 
 CONFIG = StageConfig(steps=500, batch=128, rate=2e-3, warmup=20, average=0.98)
-#: Weights of a bit and of the adversary against the error of an opinion, whose variance over films is one.
+#: Weights of a bit and of the adversary against the error of an output, whose variance over films is one.
 BIT, ADVERSARY = 0.01, 0.05
 #: A finding is stated for so many times as many films as have it: at one, most films that have it would not state it.
 OFTEN, MOST = 3.0, 0.4
 
 
 class _Reverse(torch.autograd.Function):
-    """Passes forward as it is, and its gradient with the other sign (Ganin et al. 2016, arXiv 1505.07818)."""
+    """The identity, whose gradient changes sign (Ganin et al. 2016, arXiv 1505.07818)."""
 
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
@@ -72,8 +72,8 @@ class DCMStage(MethodStage):
         self.features = self._cached_features()
         module: Any = self.module
         with torch.no_grad():
-            thought = module.network.medical.head(torch.from_numpy(self.features.astype(np.float32)))
-        self.opinions = (thought - thought.mean(0)) / thought.std(0).clamp_min(1e-6)
+            outputs = module.network.medical.head(torch.from_numpy(self.features.astype(np.float32)))
+        self.targets = (outputs - outputs.mean(0)) / outputs.std(0).clamp_min(1e-6)
 
     def build(self) -> Trainer:
         roles = self.pack.info["roles"]
@@ -120,7 +120,7 @@ class DCMStage(MethodStage):
         features = torch.from_numpy(self.features[places].astype(np.float32)).to(device)
         rounding = torch.from_numpy((rng.random((len(rows), network.config["channels"])) - 0.5).astype(np.float32))
         code = network.code(features, rounding.to(device))
-        error = functional.mse_loss(network.reader(code), self.opinions[places].to(device))
+        error = functional.mse_loss(network.reader(code), self.targets[places].to(device))
         who = torch.from_numpy(self.identities[rows].astype(np.float32)).to(device)
         reversed_ = _Reverse.apply(code)  # type: ignore[no-untyped-call]
         guess = functional.normalize(bare.adversary(reversed_), dim=1)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 TAPS, SIGMA = 9, 2.0
-#: The U-Net starts at nothing; with this in front of tanh a few hundred steps reach the whole range.
+#: The U-Net starts at zero; with this in front of tanh a few hundred steps reach the whole range.
 GAIN = 10.0
 
 

@@ -1,7 +1,7 @@
 """Training of PriCheXy-Net: the deformation against a linking network, findings kept for a classifier.
 
 As published: L = BCE(C(x1'), y1) - log(1 - V(x1', x2)) over all pairs, and then a step of V and C on its films; here
-after every second step of the deformation, which has the longer way to go. The field starts at zero, which is what the
+after every second step of the deformation, which learns more slowly. The field starts at zero, which is what the
 published first stage trains towards. One field serves all mu: each pair draws its own.
 """
 

@@ -1,10 +1,9 @@
-"""Privacy-Net (Kim et al., TMI 2021): an encoder plays against a network that links two encoded films of one patient.
+"""Privacy-Net (Kim et al., TMI 2021): an encoder trained against a network that links encoded films.
 
-A U-Net turns a film into another picture of the same shape; a classifier of findings, trained along with it, wants the
-picture to show them, and a Siamese discriminator wants to know whose it is. The paper's encoder has one weight between
-the two; here the weight is an input of the encoder and scales what it changes, so that one network serves every
-``strength`` and 0 is the film. Where the paper lets the encoder make the discriminator wrong without bound, here it
-makes it uncertain.
+A U-Net turns a film into another picture of the same shape; a classifier of findings is trained with it, and a Siamese
+discriminator learns to link pictures of one patient. The paper's encoder has one weight between the two; here the
+weight is an input of the encoder and scales what it changes, so that one network serves every ``strength`` and 0 is the
+film. Where the paper lets the encoder make the discriminator wrong without bound, here it makes it uncertain.
 
 The picture is for machines. A classifier that never saw such pictures misjudges it, which says little about what it
 still shows: ``findings`` asks the classifier that was trained along.
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 PLACE = 4
-#: The U-Net starts at nothing; with this in front of it a few hundred steps reach any picture.
+#: The U-Net starts at zero; with this in front of it a few hundred steps reach any picture.
 GAIN = 10.0
 
 

@@ -127,7 +127,7 @@ class PrivDiffNet(Trained):
     """``sas`` and ``spg`` switch the two parts: both off is the paper's vanilla, and so on through its ablation."""
 
     info: ClassVar[MethodInfo] = method_info("privdiff")
-    #: Guidance outside the middle of the way costs time and gains nothing.
+    #: Guidance outside the middle times costs time and improves nothing.
     middle = (0.1, 0.95)
 
     class Options(Trained.Options):

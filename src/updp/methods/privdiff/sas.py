@@ -4,8 +4,8 @@ In a cross-attention with N places and tokens for identity, age, sex and diagnos
 group and F the maps of the sensitive groups side by side.
 
 ``literal``: A' = P A with P = I - F (F'F + e I)^-1 F', as printed. Every map's rows sum to one, so the constant lies in
-the span of F and the rows of A' sum to nothing; and with as many sensitive tokens as places, P is nothing at all. The
-ridge e decides between erasing everything and doing nothing.
+the span of F and the rows of A' sum to zero; and with as many sensitive tokens as places, P is zero. The ridge e
+decides between erasing everything and doing nothing.
 
 ``feature`` repairs both: maps are centred over places before their span is taken, the span is cut to a few directions,
 and the mean of A, which says nothing of places, is put back: rows of A' sum to one. ``channels`` takes directions of
@@ -98,7 +98,7 @@ class Suppression:
     form: Form = "feature"
     ridge: float = 1e-2
     rank: int = 4
-    kept: list[float] = field(default_factory=list)  # share of the centred energy left, one a call while `watch`
+    kept: list[float] = field(default_factory=list)  # share of the centred energy left, one per call while `watch`
     watch: bool = False
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

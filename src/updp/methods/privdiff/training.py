@@ -5,8 +5,8 @@ attributes, so that every branch is a noise predictor of its own. ``spg = "liter
 combination of three branches with one sensitive attribute per step. Suppression is on in every second step, so that
 one network can run with and without.
 
-``learn = "listening"`` (default) trains the tokens and the cross-attention and leaves the body of the generator
-as it is: minutes suffice, and little training cannot spoil it. ``learn = "all"`` is for those who have hours.
+``learn = "attention"`` (default) trains the tokens and the cross-attention and leaves the body of the generator as it
+is: minutes suffice, and little training cannot spoil it. ``learn = "all"`` takes hours.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class PrivDiffStage(MethodStage):
         self.spg = self.model.pop("spg", "guidance")
         if self.spg not in ("guidance", "literal"):
             raise TrainingError("spg is one of guidance, literal")
-        self.learn = self.model.pop("learn", "listening")
-        if self.learn not in ("listening", "all"):
-            raise TrainingError("learn is one of listening, all")
+        self.learn = self.model.pop("learn", "attention")
+        if self.learn not in ("attention", "all"):
+            raise TrainingError("learn is one of attention, all")
         start = self.own_generator()
         self.latents = cached_latents(corpus, pack.autoencoder, directory)  # type: ignore[arg-type]
         self.rows = self.labelled_rows("there is no diagnosis to condition on")
@@ -71,7 +71,7 @@ class PrivDiffStage(MethodStage):
         space = int(roles["identity"]["config"]["space"])
         generator: Any = self.pack.generator
         made = Denoiser(generator.unet.without_text(), space, FINDINGS, **self.model)
-        if self.learn == "listening":
+        if self.learn == "attention":
             for name, parameter in made.unet.named_parameters():
                 parameter.requires_grad_(".cross_attn." in name or name.startswith("sentence."))
         return made
@@ -80,7 +80,7 @@ class PrivDiffStage(MethodStage):
         return module
 
     def _begin_with_words(self, start: Generator) -> None:
-        """Findings start as what the generator already knows them by: the states of the words that say them."""
+        """The tokens of a finding start as the generator's states of the words for it."""
         said = phrases()
         texts = [said["findings"][name][0] for name in FINDINGS] + [said["normal"]["film"][0], ""]
         module: Any = self.module
@@ -117,7 +117,7 @@ class PrivDiffStage(MethodStage):
     def _literal(
         self, module: nn.Module, clean: Tensor, noise: Tensor, t: Tensor, who: Attributes, rng: np.random.Generator
     ) -> Tensor:
-        """The printed loss: one sensitive attribute a step, the error of the combination alone."""
+        """The printed loss: one sensitive attribute per step, the error of the combination alone."""
         sensitive = ATTRIBUTES[int(rng.integers(3))]
         given: tuple[tuple[str, ...], ...] = ((), ("diagnosis",), (sensitive,))
         shown = torch.tensor([[part in names for part in ATTRIBUTES] for names in given]).repeat_interleave(len(t), 0)

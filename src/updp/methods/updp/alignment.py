@@ -1,6 +1,6 @@
 """Prompts from films: semantic alignment and constrained projection (UPDP, arXiv 2604.07128; PEZ, arXiv 2302.03668).
 
-A prompt is L token embeddings H, framed as the text tower wants them. Alignment moves H so that the text embedding
+A prompt is L token embeddings H, framed as the text tower needs them. Alignment moves H so that the text embedding
 approaches the film's; projection takes every row of H to an allowed token. Studies are aligned in one batch: a step
 costs one pass of the text tower for all of them.
 """
@@ -24,7 +24,7 @@ from updp.methods.updp.projection import Projector
 
 @dataclass
 class Prompts:
-    """A batch of prompts on the way: ids N×L, which places are real, and the embeddings they came from."""
+    """A batch of prompts during the search: ids N×L, which places are real, and the embeddings they came from."""
 
     ids: Tensor
     mask: Tensor
@@ -83,9 +83,9 @@ def start(
     With ``free`` the report's words stay as they are and that many words, random at first, follow for the film to
     choose; without, every word may move.
 
-    With ``drop_blocked`` a blocked word leaves no trace; without, its embedding is projected to its nearest allowed
-    neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up, unless
-    no word may move: a prompt must not state a finding that was chosen at random.
+    With ``drop_blocked`` a blocked word is left out; without, its embedding is projected to its nearest allowed
+    neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up, unless no
+    word may move: a prompt must not state a finding that was chosen at random.
     """
     favoured = vocabulary.favoured.nonzero()[:, 0].tolist()
     rows, cut, kept = [], [], []
@@ -148,7 +148,7 @@ def align(
         best.scores = torch.where(better, scores, best.scores)
 
     def projected(at: Tensor, draws: Tensor | None = None) -> Tensor:
-        """Words for the places that move; looking up the others in the whole table would be most of the work."""
+        """Words for the places that move; the search for the others in the whole table would take most of the time."""
         chosen = ids.clone()
         chosen[moving] = projector.project(at[moving], None if draws is None else draws[moving])
         return chosen

@@ -108,7 +108,7 @@ class Vocabulary:
 
 
 class Words:
-    """Judges single words by the shipped lists and the user's own."""
+    """Decides about single words by the shipped lists and the user's own."""
 
     def __init__(self, block: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
         private = [*lexicon.blacklist().values(), *lexicon.prompt_blacklist().values()]
@@ -157,7 +157,7 @@ def _token_ids(tokenizer: Any) -> dict[str, int]:
     inner = getattr(tokenizer, "tokenizer", None)  # open_clip's wrapper around a transformers tokenizer
     if inner is not None:
         return dict(inner.get_vocab())
-    raise VocabularyError("the vlm's tokenizer does not tell its vocabulary")
+    raise VocabularyError("the vlm's tokenizer does not give its vocabulary")
 
 
 def _style(table: dict[str, int]) -> str:

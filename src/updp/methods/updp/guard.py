@@ -9,7 +9,7 @@ from updp.methods.updp.blacklist import Vocabulary
 
 
 class Guard:
-    """The last look at a prompt, as text: what token lists cannot see (re-assembled words, phrases, numbers)."""
+    """The last check of a prompt, as text: what token lists cannot see (re-assembled words, phrases, numbers)."""
 
     def __init__(self, vocabulary: Vocabulary, find: Callable[[str], Sequence[Any]], tries: int = 5) -> None:
         self.vocabulary = vocabulary
@@ -34,7 +34,7 @@ class Guard:
         """The prompt without faults, and how many tokens were dropped.
 
         ``again(place, taken)`` gives another token for a place, avoiding those tried; after ``tries`` rounds, or
-        without it, what still offends is dropped. Dropping can bring two words together, so it is checked again.
+        without it, what is still a fault is dropped. Dropping can bring two words together, so it is checked again.
         """
         ids = list(ids)
         places = list(range(len(ids)))

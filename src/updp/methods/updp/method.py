@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from updp.methods.updp.projection import Projector
     from updp.models.pack import Pack
 
-#: Films longer in a batch gain nothing and cost memory.
+#: Larger batches are no faster and need more memory.
 _BATCH = 32
 #: Correlation with the mean film below which a film is taken for inverted.
 _INVERTED = -0.2
@@ -53,7 +53,7 @@ class Written:
 
 
 class UPDP(OnPack):
-    """Settings are the paper's knobs; ``strength`` sets how little the film may lead its prompt."""
+    """Settings are the paper's knobs; ``strength`` sets how little the film may change its prompt."""
 
     info: ClassVar[MethodInfo] = method_info("updp")
 
@@ -80,8 +80,8 @@ class UPDP(OnPack):
     # -- the method --------------------------------------------------------------------------------------------------
 
     def reads_pixels(self, strength: float | None) -> bool:
-        """False where the prompt comes from the record alone: then nothing of the film is looked at, not even to
-        refuse it, and the new film is the same whatever the film was."""
+        """False where the prompt comes from the record alone: then nothing of the film is read, not even to refuse it,
+        and the new film is the same whatever the film was."""
         amount = resolve_strength(self.info, strength)
         return self.options.image_to_image or self.options.start_free(amount, self._room) != 0
 
@@ -214,7 +214,8 @@ class UPDP(OnPack):
         strength: float,
         rngs: list[np.random.Generator],
     ) -> list[Deidentified]:
-        """A film a prompt; one too like the patient's own, a copy, or at odds with its findings is made again."""
+        """One film per prompt; one too similar to the patient's own, a copy, or at odds with its findings is made
+        again."""
         import numpy as np
         import torch
 
@@ -270,7 +271,8 @@ class UPDP(OnPack):
 
 
 class FilmCheck:
-    """The last look at a generated film: not the patient, not a copy of a training film, and showing what it should."""
+    """The last check of a generated film: not the patient, not a copy of a training film, and showing what it
+    should."""
 
     def __init__(self, pack: Pack) -> None:
         figures = pack.info.get("thresholds", {})

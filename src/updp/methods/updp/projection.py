@@ -69,7 +69,7 @@ class Projector:
         return best, self.pool[places]
 
     def project(self, rows: Tensor, noise: Tensor | None = None, banned: Tensor | None = None) -> Tensor:
-        """One token id a row: the best candidate, or a draw by temperature when ``noise`` (uniform, M×K) is given."""
+        """One token id per row: the best candidate, or a draw by temperature when ``noise`` (uniform, M×K) is given."""
         scores, ids = self.candidates(rows, banned)
         if noise is not None and self.rule.temperature > 0:
             gumbel = -torch.log(-torch.log(noise[:, : scores.shape[1]].clamp(1e-12, 1 - 1e-7)))

@@ -321,7 +321,8 @@ class Algorithm1(_ProjectedOnce):
 
 
 class LDP(_ProjectedOnce):
-    """Local differential privacy: tokens drawn from the whole whitelist, a fixed number of them, and no second look."""
+    """Local differential privacy: tokens drawn from the whole whitelist, a fixed number of them, and no check against
+    the film."""
 
     mode: Literal["ldp"] = "ldp"
     search: Literal["align"] = "align"
@@ -331,7 +332,7 @@ class LDP(_ProjectedOnce):
     rerolls: Literal[0] = 0
 
     fixed_length: ClassVar[bool] = True
-    # Another look at the film would spend more of the privacy budget than is accounted for.
+    # Reading the film again would spend more of the privacy budget than is accounted for.
     replaces: ClassVar[bool] = False
     refused: ClassVar[Mapping[str, str]] = {
         "image_to_image": "the film's own latent is not covered by the privacy budget",

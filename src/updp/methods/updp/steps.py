@@ -131,7 +131,7 @@ class TensorTrain(nn.Module):
 
     @torch.no_grad()
     def inherit(self, before: TensorTrain, carried: int) -> None:
-        """Take over the cores of the choices carried along; they stand behind the fresh ones."""
+        """Take over the cores of the choices that are kept; they come after the new ones."""
         if before.order is None:
             return
         for place, (mine, old) in enumerate(zip(self.cores, before.cores, strict=True)):

@@ -12,7 +12,7 @@ from torch.nn import functional
 from updp.methods.updp.alignment import Frame, Prompts
 from updp.methods.updp.blacklist import Vocabulary
 
-#: Prompts scored at a time: more fall out of a core's cache and take half as long again.
+#: Prompts scored at a time: more do not fit a core's cache and take half as long again.
 _CHUNK = 64
 
 

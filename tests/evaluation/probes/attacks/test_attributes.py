@@ -66,7 +66,6 @@ def test_ages_fall_into_bins_and_unknown_ones_into_none():
 
 
 def test_cached_figures_are_the_same_and_cost_nothing(untouched, pack):
-    remember(pack, untouched.real[untouched.rows("train")])
     cache = Counting()
     first = figures(Attributes().run(untouched, pack, SMALL, np.random.default_rng(2), cache))
     made = cache.missed
