@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -36,6 +37,14 @@ def test_every_test_file_is_named_after_what_it_tests():
 
 def test_the_list_of_tests_of_the_whole_names_files_that_exist_and_mirror_nothing():
     assert [name for name in WHOLE if not (TESTS / name).is_file() or mirrors(Path(name))] == []
+
+
+def test_every_place_of_the_architecture_page_exists():
+    text = (TESTS.parent / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    rows = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    places = [place for row in rows for place in re.findall(r"`([^`]+)`", row)]
+    assert len(places) > 30
+    assert [place for place in places if not (PACKAGE / place).exists()] == []
 
 
 def test_a_file_at_another_place_is_found_out():

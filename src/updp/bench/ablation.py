@@ -38,7 +38,7 @@ PUBLISHED = {
     "report": "39.12 [28.16, 46.53]",
     "report + UPDP": "41.10 [31.44, 47.19]",
 }
-#: The four rows: the search that only begins, and the one that goes on.
+#: The four rows: the first prompt alone, and after the search.
 INITIALISATIONS: dict[str, dict[str, Any]] = {
     "random": {"init": "random", "steps": 0},
     "random + UPDP": {"init": "random"},
@@ -139,7 +139,7 @@ def bench_ablation(
 
 
 def _second(judge: str | None) -> Any:
-    """The vlm that only marks: a judge file (`updp train judge`) or another pack."""
+    """The vlm that only scores: a judge file (`updp train judge`) or another pack."""
     from updp.models import load_pack
 
     if judge is None:

@@ -1,9 +1,9 @@
 """A second vision-language model, for benchmarks only: nothing is ever optimised against it.
 
-A prompt search that raises the score of one model may exploit errors of that model. This one shares
-nothing with the pack's vlm but the films and texts it learned from: its image tower is an ImageNet AlexNet, left as it
-is, its text tower a bag of words, and the two meet by one ridge regression in closed form. If both say that prompts
-came nearer to their films, they did.
+A prompt search that raises the score of one model may exploit errors of that model. This one shares nothing with the
+pack's vlm but the films and texts it learned from: its image tower is an ImageNet AlexNet, left as it is, its text
+tower a bag of words, and one ridge regression in closed form joins the two. If both say that prompts came nearer to
+their films, they did.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Words:
         mean = bags.mean(0)
         values, vectors = np.linalg.eigh(np.cov(bags.T, bias=True).reshape(len(known), len(known)))
         spread = np.sqrt(np.maximum(values[::-1][:space], 0))
-        # Directions in which texts hardly differ are not blown up to noise.
+        # Directions in which texts hardly differ would amplify noise.
         whiten = vectors[:, ::-1][:, :space] / (spread + 0.1 * spread[0] + 1e-12)
         return cls(begun.places, weights, mean, whiten)
 
@@ -121,7 +121,7 @@ class Judge:
 
 @torch.no_grad()
 def film_features(films: Tensor, trunk: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """What the trunk sees in films: its later maps by quarter of height and width, the earlier ones on average."""
+    """The trunk's features of films: its later maps by quarter of height and width, the earlier ones on average."""
     small = functional.interpolate(films, _SEEN, mode="area" if films.shape[-1] >= _SEEN else "bilinear")
     taps = trunk_features(small, trunk)
     parts = [functional.adaptive_avg_pool2d(taps[i], 4).flatten(1) for i in (2, 4)]
@@ -144,7 +144,7 @@ def train_judge(corpus: Corpus, trunk: Path, out: Path, *, seed: int = 77, say: 
     """Fit a judge to a corpus and write it to ``out``; ``trunk`` are AlexNet's weights.
 
     The ridge is chosen on one half of the training patients after fitting to the other: the validation patients, whose
-    prompts it is to mark, have no part in it.
+    prompts it scores, have no part in it.
     """
     layers = read_alexnet(trunk)
     rng = np.random.default_rng(seed)

@@ -40,7 +40,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "privdiff": ("film", "verification", "attributes", "diagnosis", "images"),
     "reports": ("report generation",),
 }
-#: Most of a sample teaches, since attackers and judges learn from it; the rest is scored.
+#: Attackers and judges learn from most of a sample; the rest is scored.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
 
 
@@ -188,7 +188,7 @@ def described(row: Row) -> str:
     for column in (BEYOND, RELATIVE):
         if (m := row.find(column.metric, **column.fields)) is not None:
             parts.append(str(m))
-    return "; ".join([*parts, f"{row.seconds:.2f} s a film"])
+    return "; ".join([*parts, f"{row.seconds:.2f} s per film"])
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str],
 
 
 def picture(rows: Sequence[Row]) -> str:
-    """The privacy-utility plane twice: what a frozen attacker sees, and what the strongest one that adapts does."""
+    """The privacy-utility plane twice: for a frozen attacker, and for the strongest one that adapts."""
     limits = GatePolicy()
     halves = []
     for metric, fields, title in (
@@ -283,7 +283,7 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
         )
         out += ["### Utility and cost", ""]
         out += _table(
-            ["method", *(column.heading for column in UTILITY), "seconds a film", "kept back"],
+            ["method", *(column.heading for column in UTILITY), "seconds per film", "kept back"],
             [
                 [
                     row.setting.label,

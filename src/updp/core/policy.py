@@ -133,7 +133,7 @@ class ReleasePolicy(Section):
     labels: tuple[str, ...] = Field(
         (), description="Label names that may leave beside those of ChestX-ray14 and CheXpert; others are dropped."
     )
-    shard_size: int = Field(64, ge=1, le=100_000, description="Films a shard: the unit of work, resume and storage.")
+    shard_size: int = Field(64, ge=1, le=100_000, description="Films per shard: the unit of work, resume and storage.")
 
 
 class GatePolicy(Section):

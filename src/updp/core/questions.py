@@ -120,7 +120,7 @@ QUESTIONS: Mapping[str, Question] = {
             "asks. What the record tells is stated, whatever the film shows: whoever holds a real report finds the "
             "released one again as often as *report→patient* says.",
             "Some published combination of labels, view and attributes is shared by too few patients for the policy.",
-            "Whether enough patients share every published record cannot be told.",
+            "Whether enough patients share every published record cannot be decided.",
             (Bound("min_cell", ("smallest cell",), "lower"),),
             shown=("record linkage AUC", "alone with their record", "report→patient rank-1"),
         ),
@@ -131,7 +131,7 @@ QUESTIONS: Mapping[str, Question] = {
             "Among real films with the same published record, an attacker chosen beforehand cannot tell a patient's "
             "film from another's beyond the bound, and the patient's pixels add no more than the bound allows.",
             "Released films tell whose they are: an attacker finds the patient's film among others of the same record.",
-            "Whether released films tell whose they are cannot be told with so few patients.",
+            "Whether released films identify their patients cannot be decided with so few patients.",
             (
                 Bound("max_film_linkage", ("film linkage",), "upper"),
                 Bound("max_film_delta", ("film linkage beyond twins",), "upper"),
@@ -145,7 +145,7 @@ QUESTIONS: Mapping[str, Question] = {
             "Can one tell whose films the method learned from?",
             "One cannot tell from the method whose films it learned from, beyond the bound.",
             "One can tell from the method whose films it learned from.",
-            "Whether one can tell whose films the method learned from cannot be told with so few patients.",
+            "Whose films the method learned from: whether that shows cannot be decided with so few patients.",
             (Bound("max_membership", ("strongest membership",), "upper"),),
             exemptions=frozenset({Exemption.LEARNED_NOTHING, Exemption.NO_TRAINING_PATIENTS}),
             shown=("membership AUC", "copies of training films", "exact copies of training films"),
@@ -156,7 +156,7 @@ QUESTIONS: Mapping[str, Question] = {
             "Does an independent detector find PHI in the released reports?",
             "A second detector, which shares no code with the first, finds no PHI in the reports beyond the bound.",
             "A second detector finds what looks like PHI in more reports than the policy allows.",
-            "Whether PHI is left in the reports cannot be told with so few of them.",
+            "Whether PHI is left in the reports cannot be decided with so few of them.",
             (Bound("max_residual_phi", ("residual PHI",), "upper"),),
             exemptions=frozenset({Exemption.NO_REPORTS}),
             shown=("prompt→patient rank-1",),
@@ -169,7 +169,7 @@ QUESTIONS: Mapping[str, Question] = {
             "skill above guessing that real films teach.",
             "A model that learns findings from released films keeps less of the skill above guessing than the policy "
             "asks.",
-            "Whether released films teach findings well enough cannot be told with so few patients.",
+            "Whether findings can be learned well enough from released films cannot be decided with so few patients.",
             (Bound("min_skill", ("diagnostic skill kept",), "lower"),),
             shown=("diagnosis AUC", "skill kept", "findings F1", "gain in findings F1", "gain in BLEU-4",
                    "gain in ROUGE-L COCO", "FD-classifier", "image–text score",

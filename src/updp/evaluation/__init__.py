@@ -1,1 +1,1 @@
-"""The judge: real films beside their released counterparts, attacked and put to use, inside the hospital."""
+"""Evaluation of a release, inside the hospital: attacks on it, and measures of its usefulness."""

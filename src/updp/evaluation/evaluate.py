@@ -1,8 +1,8 @@
-"""`updp evaluate`: attack a release, put it to use, judge it, and write the evidence.
+"""`updp evaluate`: attack a release, measure its usefulness, decide, and write the evidence.
 
 Attacks and measures run one by one and independently: one that fails is a question without an answer, never a stop and
 never a pass. What attackers learned is kept by content, so that a second release of the same source costs only what
-changed. The evidence goes into the release, which is sealed anew under the name its verdict gives it; a copy for the
+changed. The evidence goes into the release, which is signed again under the name its verdict gives it; a copy for the
 hospital (``out``) may show real films beside released ones and touches nothing.
 """
 
@@ -168,7 +168,7 @@ def run_probes(
     from updp.evaluation.probes import probes as find_probes
 
     todo = list(find_probes() if probes is None else probes)
-    shared = Layered(MemoryCache(), cache)  # films are looked at once for all probes
+    shared = Layered(MemoryCache(), cache)  # a network runs once per film, for all probes
     out: list[Measurement] = []
     for done, probe in enumerate(todo):
         if progress:
@@ -269,7 +269,7 @@ SAVINGS = {
     "draws": "bootstrap draws behind an interval",
     "sizes": "points of the attacker-size curve",
     "galleries": "points of the gallery-size curve",
-    "networks": "further networks the attackers look through",
+    "networks": "further networks that attackers use",
     "looks": "noise levels of the membership attack",
     "members": "films of the membership attack",
     "rebuilt": "films of the reconstruction attack",

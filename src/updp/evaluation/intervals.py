@@ -65,8 +65,8 @@ def bootstrap(
 ) -> Interval:
     """A statistic and its interval over resampled patients.
 
-    A statistic with a ``weights`` argument is given how often each row was drawn, a block of draws at once
-    (draws x rows), and gives one value a draw. Any other is called on the resampled rows, draw by draw.
+    A statistic with a ``weights`` argument is given how often each row was drawn, a block of draws at once (draws x
+    rows), and gives one value per draw. Any other is called on the resampled rows, draw by draw.
     """
     codes, count = _codes(patients)
     return _bootstrap(statistic, (codes,), count, arrays, **options)
@@ -120,7 +120,7 @@ def _bootstrap(
     multiplicities = rng.multinomial(count, np.full(count, 1 / count), size=draws)
     values = _redraw(statistic, rows, sides, multiplicities)
     defined = values[np.isfinite(values)]
-    # A draw without positives has no AUC. A few are harmless; many mean that the sample hangs on a few patients.
+    # A draw without positives has no AUC. A few are harmless; many mean that the sample depends on a few patients.
     if not math.isfinite(value) or len(defined) < 0.9 * draws:
         raise TooFewPatients(count, 2 * count, "too many resamples lack a class")
     alpha = _tails(level, count)

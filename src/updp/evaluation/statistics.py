@@ -1,6 +1,6 @@
 """Statistics of scores and ranks: AUC, EER, TPR at an FPR, rank-k, mean average precision, and their chance levels.
 
-Each takes ``weights``: nothing (every row once), one weight a row, or a draws x rows block. The sort is done once for
+Each takes ``weights``: nothing (every row once), one weight per row, or a draws x rows block. The sort is done once for
 all draws; a draw is then a weighted cumulative sum, which is what makes a thousand draws cheap.
 """
 
@@ -19,7 +19,7 @@ Statistic = Callable[..., Any]
 
 
 def finite(values: ArrayLike, what: str) -> Floats:
-    """The values as floats; NaN and infinity are refused, since they would sort somewhere and count as a score."""
+    """The values as floats; NaN and infinity are refused, since they would be sorted and count as a score."""
     array = np.asarray(values, dtype=np.float64)
     if bad := int(np.count_nonzero(~np.isfinite(array))):
         raise ValueError(f"{what}: {bad} of {array.size} values are NaN or infinite")
@@ -79,7 +79,7 @@ class _Roc(NamedTuple):
 def _roc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None) -> _Roc:
     truth, score = binary(labels), finite(scores, "scores")
     if truth.shape != score.shape or truth.ndim != 1:
-        raise ValueError(f"{truth.shape} labels for {score.shape} scores; one label and one score a row")
+        raise ValueError(f"{truth.shape} labels for {score.shape} scores; one label and one score per row")
     if truth.all() or not truth.any():
         raise ValueError("both classes are needed: every label is the same")
     order = np.argsort(-score, kind="stable")

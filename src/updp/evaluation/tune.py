@@ -1,7 +1,7 @@
 """`updp tune`: the frontier of a method on a source, and the strength to use.
 
 A sample of the source is de-identified at several strengths and each is attacked and put to use. Attackers learn on
-training patients and are scored on validation patients; test patients are never looked at, so that the release's own
+training patients and are scored on validation patients; test patients are never used, so that the release's own
 evaluation is not tuned to them. A strength is recommended only when the far ends of both intervals keep the limits.
 """
 

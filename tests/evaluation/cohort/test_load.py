@@ -198,7 +198,7 @@ def test_films_the_method_kept_back_are_among_the_originals_of_every_release(two
         assert len(exhibit.paired) == outcome.released
         assert not exhibit.released[exhibit.kept_back].any()
         assert not any(text for text, gone in zip(exhibit.released_texts, exhibit.kept_back, strict=True) if gone)
-        assert all(exhibit.told("real"))
+        assert all(exhibit.with_reports("real"))
     for column in ("real", "patients", "splits", "labels", "real_texts"):
         np.testing.assert_array_equal(getattr(first, column), getattr(second, column))
 

@@ -80,7 +80,7 @@ class Exhibit:
             columns[name] = [column[i] for i in index] if isinstance(column, list) else column[index]
         return Exhibit(**columns, classes=self.classes)
 
-    def told(self, *sides: str) -> NDArray[np.bool_]:
+    def with_reports(self, *sides: str) -> NDArray[np.bool_]:
         """Which rows have a report on each of these sides, real or released."""
         columns = [self.real_texts if side == "real" else self.released_texts for side in sides]
         return np.array([all(text.strip() for text in texts) for texts in zip(*columns, strict=True)], bool)

@@ -263,8 +263,8 @@ def record_words(
     if "age" in leaves:
         further.append(np.array(["" if study.age is None else str(int(study.age) // 10) for study in studies]))
     shown = views if "view" in leaves else np.full(len(studies), "")
-    told = labels if "labels" in leaves else np.full_like(labels, np.nan)
-    return published_records(shown, told, *further)
+    published = labels if "labels" in leaves else np.full_like(labels, np.nan)
+    return published_records(shown, published, *further)
 
 
 def label_matrix(studies: list[Study], texts: list[str], domain: Domain) -> NDArray[np.float32]:
@@ -298,11 +298,11 @@ def _described(study: Study) -> Study:
     try:
         with quiet():
             header = pydicom.dcmread(study.path, stop_before_pixels=True, specific_tags=["PatientAge", "PatientSex"])
-            told = {name: str(header.get(name) or "").strip() for name in ("PatientAge", "PatientSex")}
+            given = {name: str(header.get(name) or "").strip() for name in ("PatientAge", "PatientSex")}
     except Exception:  # pydicom raises anything on damaged input, and quotes it
         return study
-    age = age_of(told["PatientAge"]) if study.age is None else study.age
-    return study.but(age=age, sex=study.sex or sex_of(told["PatientSex"]))
+    age = age_of(given["PatientAge"]) if study.age is None else study.age
+    return study.but(age=age, sex=study.sex or sex_of(given["PatientSex"]))
 
 
 def _text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
@@ -321,7 +321,7 @@ def decoded(
     shape: tuple[int, ...],
     films: Callable[[], Iterator[NDArray[np.uint8]]],
 ) -> Films:
-    """Films in a file of one byte a pixel, decoded only if the same ones are not there yet; read by mapping it."""
+    """Films in a file of one byte per pixel, decoded only if the same ones are not there yet; read by mapping it."""
     private(cache)
     name = hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:32]
     path = cache / f"{what[0]}-{name}.u8"

@@ -1,8 +1,8 @@
-"""Films of a source under a method at some strength, without making a release: what `tune` and `bench` judge.
+"""Films of a source under a method at some strength, without making a release: what `tune` and `bench` measure.
 
 Films pass the stations of a release up to the method (burned-in text aside, which the caller's policy decides), so a
 method sees what it would see in a run. Patients come whole, those with several films first: linkage needs two films of
-one patient. What a method made of the sample lands in one file, so that a long bench can be cut off and resumed.
+one patient. What a method made of the sample is kept in one file, so that a long bench can be cut off and resumed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PER_PATIENT = 10
 _BATCH = 32
 #: The stations need a key. Nothing leaves here, so it is the public one of the benchmarks, and so are the splits.
 PUBLIC_KEY = Key(hashlib.sha256(BENCHMARK_KEY).digest())
-#: Films as they are read: what stands on them is another benchmark's matter.
+#: Films as they are read: burned-in text has a benchmark of its own.
 PLAIN = Policy.model_validate({"burned_in": {"mode": "off"}})
 
 
@@ -72,9 +72,9 @@ class Sample:
 class Made:
     """What a method made of a sample."""
 
-    films: NDArray[np.uint8]  # one a row of the sample; black where the method kept the film back
+    films: NDArray[np.uint8]  # one per row of the sample; black where the method kept the film back
     kept: NDArray[np.bool_]
-    seconds: float  # a film, by the clock
+    seconds: float  # per film, wall time
     origin: str = ""  # digest of what it came from: the sample, the seed, the weights
 
     @property
@@ -192,7 +192,8 @@ def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], 
 
 
 def origin(sample: Sample, setting: Setting, seed: int) -> str:
-    """A digest of all that decides what a method makes of a sample: weights that learned on are another method."""
+    """A digest of all that decides what a method makes of a sample: weights that were trained further are another
+    method."""
     from updp.core import version
     from updp.models import load_pack
 

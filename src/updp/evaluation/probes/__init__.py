@@ -1,4 +1,4 @@
-"""Probes: attacks on a release and measures of what it is still good for, one file each, one base class.
+"""Probes: attacks on a release and measures of its usefulness, one file each, one base class.
 
 They run inside the hospital, on an ``Exhibit``. A probe is added by one file with a subclass of ``base.Probe`` and one
 line below, or by an entry point of another package in the group ``updp.probes``.

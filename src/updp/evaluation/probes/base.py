@@ -46,7 +46,7 @@ class Budget:
     sizes: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0)  # shares of the training patients of the attacker-size curve
     galleries: tuple[int, ...] = (10, 25, 50, 100, 200, 400)  # patients of the gallery-size curve
     patients: int = 50  # N of the N-patient classifier
-    #: Looked through beside the identity network: roles of the pack, and a network that saw no film.
+    #: Used beside the identity network: roles of the pack, and a network trained on no film.
     networks: tuple[str, ...] = ("vlm", "classifier", "imagenet")
     looks: int = 3  # noise levels at which the generator is asked about a film
     members: int = 150  # most members, and most non-members, of membership inference
@@ -59,7 +59,7 @@ class Budget:
 
     @classmethod
     def quick(cls) -> Budget:
-        """A first look: fewer films, no trained net, no reconstruction."""
+        """For a first estimate: fewer films, no trained net, no reconstruction."""
         return cls(
             steps=0,
             films=900,
@@ -128,7 +128,7 @@ class Inquiry:
 
     @cached_property
     def look(self) -> Look:
-        """What attackers see in the films."""
+        """Features of the films, for attackers."""
         return self.look_at(self.originals)
 
     def look_at(self, originals: Exhibit) -> Look:
@@ -216,7 +216,8 @@ def within(exhibit: Exhibit, most: int) -> Exhibit:
         films = [people[i] for i in sorted(order, key=lambda i: len(people[i]) < 2)]
         taken = 0
         for own in films:
-            # No patient takes more than a fiftieth of the room: many patients tell more than many films of one.
+            # No patient takes more than a fiftieth of the room: many patients give more information than many films of
+            # one.
             own = own[: max(4, int(quota / 50))]
             if taken + len(own) > quota:
                 break
@@ -246,7 +247,7 @@ def balanced_pairs(
 ) -> Pairs:
     """PriCheXy's protocol: as many pairs of different patients as of the same; never a film with itself.
 
-    At most ``most`` pairs a patient, or the patient with seventy films would be half of the figure. ``ordered`` pairs
+    At most ``most`` pairs per patient, or the patient with seventy films would be half of the figure. ``ordered`` pairs
     count both ways round, since probe and candidate come from different sides.
     """
     people = by_patient(patients, rows)

@@ -38,7 +38,7 @@ _SPACE = 160
 
 @dataclass(frozen=True)
 class Linker:
-    """A trained adversary: vectors of every row of the exhibit, and how it came to be."""
+    """A trained adversary: vectors of every row of the exhibit, and how it was trained."""
 
     left: Floats
     right: Floats
@@ -118,7 +118,7 @@ def released_metric(look: Look) -> Linker:
 def by_findings(look: Look, protocol: Protocol) -> Linker:
     """Films compared by their findings' labels alone: what links them however well a release hides the patient.
 
-    A release is made to keep findings, so its films can hardly be linked less than this by whoever can read them.
+    A release is made to keep findings, so its films can hardly be linked less than this by an attacker who reads them.
     Each finding that two films share, or both lack, counts as it does among training patients (naive Bayes).
     """
     exhibit = look.exhibit
@@ -185,7 +185,7 @@ def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bo
         genuine = genuine_pairs(exhibit.records, exhibit.patients, held_rows, protocol, rng, 10)
         pairs = matched_pairs(genuine) if len(genuine) else pairs
     if not pairs.same.any() or pairs.same.all():
-        raise Untrainable("the held-out training patients give no pair of films to judge by")
+        raise Untrainable("the held-out training patients give no pair of films to choose by")
     net = look.budget.steps > 0 and share == 1 and "maps" in look.looked("real", "identity")
     settings: dict[str, float] = {}
     only = None if share == 1 else ["linear"]
@@ -213,8 +213,8 @@ def _portion(order: NDArray[np.intp], people: list[NDArray[np.intp]], several: b
 def _weights(held_out: Mapping[str, float]) -> dict[str, float]:
     """How much each way counts: by its d′ on held-out patients, as for independent Gaussian scores.
 
-    Not only the best one counts, since the pack's own network may have been trained on these very patients and then
-    looks better on them than it is.
+    Not only the best one counts, since the pack's own network may have been trained on these very patients and then its
+    figure on them is too high.
     """
     from scipy.special import ndtri
 

@@ -1,6 +1,6 @@
-"""Attribute inference: age and sex read from a released film, against always saying the commonest.
+"""Attribute inference: age and sex read from a released film, against always choosing the most common.
 
-Logistic regression on everything the networks see. Frozen: learned on real films. Retrained: learned on the released
+Logistic regression on the features of all networks. Frozen: learned on real films. Retrained: learned on the released
 films of the training patients, whose age and sex the adversary knows.
 """
 

@@ -1,4 +1,4 @@
-"""What an adversary sees in films: maps of the identity network, other networks of the pack, plain pixels.
+"""Features of films for adversaries: maps of the identity network, other networks of the pack, plain pixels.
 
 Extracted once for a set of films and kept by content, then reduced to a few hundred principal components, so that
 every attacker after that works in seconds. Released and real films are standardised apart: a method that shifts every
@@ -27,13 +27,13 @@ Side = Literal["real", "released"]
 Floats = NDArray[np.float32]
 Sides = dict[Side, Floats]
 
-#: Films a network looks at in one go: few, so that its maps stay in the processor's cache.
+#: Films per pass of a network: few, so that its maps stay in the processor's cache.
 _BATCH = 4
 #: Blocks of EfficientNet-Lite0 whose maps utility learns on: the last at 1/16 of the size, and the last of all.
 MIDDLE, LAST = 10, 15
 #: The network that no method or pack of ours was trained with; not a role of a pack.
 IMAGENET = "imagenet"
-#: Principal components kept of each way of looking.
+#: Principal components kept of each set of features.
 _COMPONENTS = {"identity": 288, "vlm": 96, "classifier": 96, "pixels": 96}
 #: Films the components are found on, half of each side; the metrics on top of them learn from all.
 _FITTED = 1000
@@ -50,7 +50,7 @@ def weights_digest(pack: Pack, role: str) -> str:
 
 
 def as_tensor(films: NDArray[np.uint8]) -> Tensor:
-    """Films as the roles want them: float32 N×1×S×S in [0, 1]."""
+    """Films as the roles take them: float32 N×1×S×S in [0, 1]."""
     import torch
 
     return torch.from_numpy(np.array(films, dtype=np.float32))[:, None] / 255
@@ -64,8 +64,8 @@ def finite(values: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 class Look:
-    """An exhibit as its attackers see it: films that have a counterpart. Everything is computed when first asked for,
-    and cached by content; of real films all originals are looked at, so that one look serves every release of them."""
+    """The features of an exhibit, for attackers: films that have a counterpart. Everything is computed when first asked
+    for, and cached by content; of real films all originals are used, so that one pass serves every release of them."""
 
     def __init__(self, originals: Exhibit, pack: Pack, budget: Budget, cache: Cache) -> None:
         self.originals, self.pack, self.budget, self.cache = originals, pack, budget, cache
@@ -74,7 +74,7 @@ class Look:
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
-        """Those looked through beside the identity network; the one of ImageNet only where it is installed."""
+        """Those used beside the identity network; the one of ImageNet only where it is installed."""
         from updp.models.backbone import has_imagenet
 
         return tuple(role for role in self.budget.networks if role != IMAGENET or has_imagenet())
@@ -125,7 +125,7 @@ class Look:
         return self.looked(side, "identity")["embedded"].astype(np.float32)
 
     def blocks(self, side: Side) -> dict[str, Floats]:
-        """Everything seen, one block of columns a way of looking."""
+        """All features, one block of columns per network."""
         maps = self.looked(side, "identity")
         blocks = {"identity": maps["features"].astype(np.float32)}
         for role in self.networks:
@@ -169,8 +169,8 @@ class Look:
 def looked(
     films: NDArray[np.uint8], pack: Pack, role: str, cache: Cache | None, digest: str | None = None
 ) -> dict[str, NDArray[Any]]:
-    """What one network makes of these films, from the cache if they were looked at before: by attackers and by
-    utility alike, one pass serves both."""
+    """What one network makes of these films, from the cache if there is a pass already: one pass serves attackers and
+    utility."""
     key = key_of("looked", role, digest or key_of(films), weights_digest(pack, role))
     found = cache.get(key) if cache is not None else None
     if found is None:
@@ -181,11 +181,11 @@ def looked(
 
 
 def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """One pass of one network over films; maps in half precision, since they are only looked at again."""
+    """One pass of one network over films; maps in half precision, since they are inputs of attackers only."""
     import torch
 
     if not len(films):
-        raise ValueError("there are no films to look at")
+        raise ValueError("there are no films")
     look = _eye(pack, role)
     parts: dict[str, list[NDArray[Any]]] = {}
     with torch.no_grad():
@@ -196,7 +196,7 @@ def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArra
 
 
 def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
-    """How films are looked at through a network of the pack, ours or another's."""
+    """The pass of films through a network of the pack, ours or another's."""
     from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
     from updp.models.backbone import FilmEncoder, pooled, settled
@@ -256,11 +256,11 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
             }
 
         return findings
-    raise ValueError(f"no attacker looks through {role!r}")
+    raise ValueError(f"no attacker uses {role!r}")
 
 
 def pixels(films: NDArray[np.uint8]) -> Floats:
-    """Small films, each with mean 0 and length 1: what a thumbnail gives away."""
+    """Small films, each with mean 0 and length 1: what a thumbnail shows."""
     from torch.nn.functional import adaptive_avg_pool2d
 
     parts = [
@@ -273,7 +273,7 @@ def pixels(films: NDArray[np.uint8]) -> Floats:
 
 
 def unit(x: NDArray[Any]) -> Floats:
-    """Rows of length 1; a row of nothing stays nothing."""
+    """Rows of length 1; a row of zeros stays zero."""
     length = np.linalg.norm(x, axis=1, keepdims=True)
     out: Floats = (x / np.maximum(length, 1e-8)).astype(np.float32)
     return out
@@ -289,7 +289,7 @@ class Components:
         self.spread: Sides = {}
         for side, x in (("real", real[some]), ("released", released[some])):
             spread = x.std(0)
-            # A column that hardly varies would be blown up to noise.
+            # A column that hardly varies would become amplified noise.
             floor = max(1e-6, 0.05 * float(np.median(spread)))
             self.mean[side], self.spread[side] = x.mean(0), np.maximum(spread, floor)  # type: ignore[index]
         fitted = np.concatenate([self._standard(real[some], "real"), self._standard(released[some], "released")])

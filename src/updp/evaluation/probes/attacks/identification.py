@@ -19,7 +19,7 @@ from updp.evaluation.probes.attacks.features import Look
 from updp.evaluation.probes.base import Inquiry, Probe, absent, by_patient, too_few
 
 ACCURACY = "identification accuracy"
-#: Films a patient needs: two to be known by, one to be found by.
+#: Films a patient needs: two to learn from, one to identify.
 ENOUGH = 3
 
 
@@ -118,7 +118,7 @@ def _linker(look: Look, attacker: str, protocol: str) -> Linker:
         real = protocol == "untouched films"
         try:
             linker = real_metric(look)
-        except Untrainable:  # the pack's network was trained elsewhere; it is what a stranger has
+        except Untrainable:  # the pack's network was trained elsewhere; it is what an outsider has
             return frozen(look, ("real", "real")) if real else frozen(look)
         return Linker(linker.right, linker.right, linker.ways, {}, linker.patients) if real else linker
     return adversary(look, attacker, "own film" if protocol == "own film" else "another film")  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from updp.evaluation.probes.base import Pairs, by_patient
 
 #: Another film of the patient, or the very film the released one was made from.
 Protocol = Literal["another film", "own film"]
-#: Impostors of each genuine pair, and released films in place of its own; drawn anew where fewer share the record.
+#: Impostors of each genuine pair, and released films in place of its own; drawn with repetition where fewer share the
+#: record.
 IMPOSTORS, TWINS = 20, 20
 #: Other films of the patient that a released film is compared with.
 CANDIDATES = 3
@@ -26,7 +27,7 @@ class Genuine:
     real: NDArray[np.intp]  # G, of the same patient
     impostors: NDArray[np.intp]  # G × IMPOSTORS, real films of other patients, records as that of ``real``
     twins: NDArray[np.intp]  # G × TWINS, released films of other patients, records as that of ``released``
-    unmatched: int  # genuine pairs left out, since nobody shares their record
+    unmatched: int  # genuine pairs left out, since no other patient has their record
 
     def __len__(self) -> int:
         return len(self.released)
@@ -40,7 +41,8 @@ def genuine_pairs(
     rng: np.random.Generator,
     most: int,
 ) -> Genuine:
-    """Genuine pairs of at most ``most`` released films a patient, each with impostors and twins of the same record."""
+    """Genuine pairs of at most ``most`` released films per patient, each with impostors and twins of the same
+    record."""
     cells: dict[str, NDArray[np.intp]] = {}
     own_records = records[rows]
     for record in np.unique(own_records):

@@ -1,4 +1,4 @@
-"""Membership: were a patient's films among those the generator learned from, and does it hand them out again?
+"""Membership: were a patient's films among those the generator learned from, and does it release copies of them?
 
 The loss of a diffusion model is lower on films it has seen: the loss at several noise levels is thresholded (Matsumoto
 et al. 2023, arXiv 2302.03262), and judged by a likelihood ratio between films in and out of the training (Carlini et
@@ -103,7 +103,7 @@ class Membership(Probe):
                 return absent(METRICS, too_few(have, what), n=have, chance=0.5, needed=FEWEST_PATIENTS)
         if not hasattr(look.pack.generator, "add_noise"):
             return absent(METRICS, "this generator does not say how noise is put on its latents", chance=0.5)
-        # Asked is about patients: whoever holds some of a patient's films and reports takes them together.
+        # The question is about patients: an attacker who has films and reports of a patient uses them together.
         losses, patients = by_mean(self._losses(look, chosen), exhibit.patients[chosen])
         inside = np.isin(patients, exhibit.patients[chosen[members[chosen]]])
         scores = {
@@ -217,11 +217,11 @@ class Membership(Probe):
 
 
 def prompt_of(exhibit: Exhibit, row: int) -> str:
-    """What a generator would be told of a film: its report, else its labels."""
+    """The prompt of a film: its report, else its labels."""
     if exhibit.real_texts[row].strip():
         return exhibit.real_texts[row]
-    told = zip(exhibit.classes, exhibit.labels[row], strict=True)
-    return ", ".join(name.replace("_", " ") for name, value in told if value == 1)
+    named = zip(exhibit.classes, exhibit.labels[row], strict=True)
+    return ", ".join(name.replace("_", " ") for name, value in named if value == 1)
 
 
 def by_mean(losses: NDArray[np.float64], patients: NDArray[np.str_]) -> tuple[NDArray[np.float64], NDArray[np.str_]]:

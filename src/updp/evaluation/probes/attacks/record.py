@@ -49,8 +49,8 @@ class Record(Probe):
         out.append(measure(ALONE, mean, people, alone, better="lower", chance=0.0, seed=seed, detail=detail))
         smallest = float(sizes.min()) if len(sizes) else 0.0
         # A count of this release, not an estimate of others: it has no interval.
-        told = {**detail, "unit": "patients", "interval": "a count of this release"}
-        out.append(Measurement(SMALLEST, smallest, smallest, smallest, len(people), None, "higher", detail=told))
+        counted = {**detail, "unit": "patients", "interval": "a count of this release"}
+        out.append(Measurement(SMALLEST, smallest, smallest, smallest, len(people), None, "higher", detail=counted))
         return out
 
     def _linkage(self, inquiry: Inquiry) -> list[Measurement]:

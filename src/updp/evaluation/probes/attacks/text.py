@@ -1,8 +1,8 @@
 """Text: identifiers an independent detector still finds, and how well a report points to its patient.
 
 A cleaned report says what the real one says; that is its use, and it makes released and real reports of one film easy
-to match for whoever already holds the real report. The linkage figures state how easy, as a part of what the record
-tells. They do not mean that a report names anybody. Reports restated by ``report.mode = "structured"`` keep the
+to match for an attacker who already has the real report. The linkage figures state how easy, as a part of what the
+record tells. They do not mean that a report names anybody. Reports restated by ``report.mode = "structured"`` keep the
 findings and lose the wording.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Text(Probe):
-    """``prompts``, one a row of the exhibit ("" where there is none), are what a method told its generator."""
+    """``prompts``, one per row of the exhibit ("" where there is none), are what a method gave its generator."""
 
     name = "text"
     question = "text"
@@ -52,7 +52,7 @@ class Text(Probe):
         from updp.release.residual import residual_spans
 
         name = "residual PHI"
-        rows = np.flatnonzero(exhibit.told("released"))
+        rows = np.flatnonzero(exhibit.with_reports("released"))
         if not len(rows):
             none = Exemption.NO_REPORTS
             return absent([name], none.words, exemption=none)[0]
@@ -84,7 +84,7 @@ class Text(Probe):
 
     def _reports(self, exhibit: Exhibit, budget: Budget, seed: int) -> list[Measurement]:
         """Released reports as probes, one real report of each patient as the gallery: the own one, then another."""
-        rows = np.flatnonzero(exhibit.told("real", "released"))
+        rows = np.flatnonzero(exhibit.with_reports("real", "released"))
         metrics, attacker = _metrics("report→patient"), "TF-IDF similarity to real reports"
         own: dict[str, Any] = {"attacker": attacker, "protocol": "own report"}
         other: dict[str, Any] = {"attacker": attacker, "protocol": "another report"}
@@ -105,7 +105,7 @@ class Text(Probe):
             ],
             np.intp,
         )
-        note = "a cleaned report keeps what the real one says, so whoever holds the real report finds it again"
+        note = "a cleaned report keeps what the real one says, so an attacker with the real report finds it again"
         out = _matched(
             [exhibit.released_texts[i] for i in gallery],
             [exhibit.real_texts[i] for i in gallery],
@@ -151,15 +151,15 @@ class Text(Probe):
             return nothing(too_few(len(single), "patients with prompts"), n=len(single), needed=FEWEST_PATIENTS)
         prompts = [self.prompts[i] for i in single]
         people = exhibit.patients[single]
-        told = np.array([bool(exhibit.real_texts[i].strip()) for i in single])
+        known = np.array([bool(exhibit.real_texts[i].strip()) for i in single])
         out: list[Measurement] = []
         options: dict[str, Any] = {"seed": seed, "draws": budget.draws, "of": "prompt→patient"}
-        if told.sum() >= FEWEST_PATIENTS:
-            real = [exhibit.real_texts[i] for i in single[told]]
-            asked = [p for p, t in zip(prompts, told, strict=True) if t]
-            out += _matched(asked, real, people[told], people[told], "", **texts, **options)
+        if known.sum() >= FEWEST_PATIENTS:
+            real = [exhibit.real_texts[i] for i in single[known]]
+            asked = [p for p, t in zip(prompts, known, strict=True) if t]
+            out += _matched(asked, real, people[known], people[known], "", **texts, **options)
         else:
-            out += absent(metrics, too_few(int(told.sum()), "patients with prompts and reports"), **texts)
+            out += absent(metrics, too_few(int(known.sum()), "patients with prompts and reports"), **texts)
         similarity = _by_films(pack, prompts, exhibit.real[single])
         return out + retrieval(similarity, people, people, **films, **options)
 

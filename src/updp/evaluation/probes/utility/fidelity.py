@@ -147,9 +147,9 @@ class ImageText(Probe):
         def nothing(why: str) -> list[Measurement]:
             return [Measurement.missing(metric, why, protocol=encoder, regime=side) for side, metric in metrics.items()]
 
-        drawn = np.flatnonzero(exhibit.told("real") & np.isin(exhibit.splits, SCORED))
+        drawn = np.flatnonzero(exhibit.with_reports("real") & np.isin(exhibit.splits, SCORED))
         originals = exhibit.take(drawn[_evenly(len(drawn), effort.compared)])
-        both = originals.told("real", "released")
+        both = originals.with_reports("real", "released")
         if not both.any():
             return nothing("no film of the scored patients has a report on both sides")
         small = originals.take(both)

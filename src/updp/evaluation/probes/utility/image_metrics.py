@@ -347,7 +347,7 @@ def frechet_without_bias(
 
     The distance grows as films get fewer, about as one over their number: a line through its values at several numbers
     of patients meets the axis at the distance of infinitely many. Two halves of the real films are treated alike and
-    stand beside it.
+    given beside it.
     """
     a, b, owners = _features(real, "real features"), _features(released, "released features"), np.asarray(patients)
     metric = f"FD-{features} without bias"

@@ -1,8 +1,8 @@
 """A judge of findings that learns in seconds: a small convolutional head on fixed maps of the pack's network.
 
 Which films it learns from (real, released, both) is the experiment; how it learns is the same for all: one number of
-steps, one schedule, a few seeds whose scores are averaged, so that luck in training stays out of a ratio of two
-judges. A trained judge is kept by the content of what it learned from.
+steps, one schedule, a few seeds whose scores are averaged, so that random variation in training hardly changes a ratio
+of two judges. A trained judge is kept by the content of what it learned from.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class JudgeConfig:
 
 
 class NothingToLearn(ValueError):
-    """The films teach no finding; the message says why."""
+    """No finding can be learned from the films; the message says why."""
 
 
 def teachable(labels: NDArray[np.float32], least: int = 1) -> NDArray[np.bool_]:
@@ -74,7 +74,7 @@ def _head(channels: int, findings: int, config: JudgeConfig) -> nn.Module:
 
 
 class Judge:
-    """Maps of films to one score a finding; higher means more likely there."""
+    """Maps of films to one score per finding; higher means more likely there."""
 
     def __init__(self, head: nn.Module) -> None:
         self.head = head.eval()
@@ -125,7 +125,7 @@ def train_judge(
             for i, rows in enumerate(labelled):
                 if not len(rows):
                     continue
-                # Each set in an order of its own, begun anew when it is through.
+                # Each set in an order of its own, started again at its end.
                 count = max(2, config.batch // len(maps))
                 while len(orders[i]) < count:
                     orders[i] += rng.permutation(rows).tolist()

@@ -70,7 +70,7 @@ def _peft() -> Any:
 
 
 class Reader:
-    """Turns films and texts into what the model takes, without its processor class, which would want torchvision."""
+    """Turns films and texts into what the model takes, without its processor class, which would need torchvision."""
 
     def __init__(self, family: Mapping[str, Any], config: Any, tokenizer: Any, image_processor: Any) -> None:
         self.family, self.config, self.tokenizer, self.images = family, config, tokenizer, image_processor
@@ -287,7 +287,7 @@ class ReportModel:
 
     @torch.no_grad()
     def write(self, films: NDArray[np.uint8]) -> list[str]:
-        """A report a film, by the likeliest next token."""
+        """One report per film, by the likeliest next token."""
         self.model.eval()
         out = []
         for start in range(0, len(films), self.settings.at_once):

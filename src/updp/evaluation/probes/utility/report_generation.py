@@ -2,10 +2,10 @@
 
 Two hospitals are made of the training patients: one is local, the other transfers its films and reports, raw or
 de-identified. A captioner learns in five regimes (local only; transferred raw; transferred de-identified; local with
-each) at several sizes of "local", and always writes for real films of patients nobody learned from. The paper prints
-one run without intervals; here every figure has one over patients. Which films a small hospital happens to hold decides
-as much as what it is given, so the patients are shared out several times, each time with a captioner of another seed:
-a figure is the mean over these sharings, and what each one alone says stands beside.
+each) at several sizes of "local", and always writes for real films of patients that no captioner learned from. The
+paper prints one run without intervals; here every figure has one over patients. Which films a small hospital happens to
+hold decides as much as what it is given, so the patients are shared out several times, each time with a captioner of
+another seed: a figure is the mean over these sharings, and what each one alone says stands beside.
 
 What differs from the paper: the captioner is small (`captioner`), films have one view, and "raw" is the
 real film with its real report, where the paper's is a film generated from the unfiltered report. `lora`
@@ -79,7 +79,7 @@ class Regime:
 
 
 def drawn(patients: NDArray[Any], *purpose: object) -> list[str]:
-    """Patients in an order drawn by lot, each by a lot of its own: one kept back by a method moves nobody else."""
+    """Patients in a random order; each has a random number of its own, so that one that is kept back moves no other."""
 
     def lot(patient: str) -> bytes:
         return hashlib.sha256(repr((*purpose, patient)).encode()).digest()
@@ -110,7 +110,7 @@ def regimes(exhibit: Exhibit, rows: NDArray[Any], shares: Sequence[float], seed:
         return Pairs(side, of, [texts[i] for i in of])
 
     # What a method keeps back is missing from what is transferred, and from nothing else.
-    given = exhibit.told("released") & ~exhibit.kept_back
+    given = exhibit.with_reports("released") & ~exhibit.kept_back
     raw, released = pairs("real", transfer), pairs("released", transfer[given[transfer]])
     out = [Regime(RAW, None, (raw,)), Regime(RELEASED, None, (released,))]
     for share in shares:
@@ -133,12 +133,12 @@ class ReportGeneration(Probe):
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         effort, exhibit = Effort.of(inquiry.budget), inquiry.originals
-        told = exhibit.told("real")
-        train = np.flatnonzero(told & (exhibit.splits == "train"))
-        scored = _some(exhibit, np.flatnonzero(told & np.isin(exhibit.splits, SCORED)), effort.generated)
+        real = exhibit.with_reports("real")
+        train = np.flatnonzero(real & (exhibit.splits == "train"))
+        scored = _some(exhibit, np.flatnonzero(real & np.isin(exhibit.splits, SCORED)), effort.generated)
         patients = len(np.unique(exhibit.patients[scored]))
         why = None
-        if not (told & exhibit.told("released")).any():
+        if not (real & exhibit.with_reports("released")).any():
             why = "no film has a report on both sides"
         elif patients < FEWEST_PATIENTS:
             why = f"too few patients: {patients} with a report are scored, at least {FEWEST_PATIENTS} needed"
@@ -150,7 +150,7 @@ class ReportGeneration(Probe):
             write = captioners(exhibit, inquiry.pack, effort, self.beams, inquiry.cache)
         except MissingRequirement as error:
             return _headlines(effort.shares[0], str(error), patients)
-        # The smaller the local hospital, the more its figures hang on who is in it.
+        # The smaller the local hospital, the more its figures depend on who is in it.
         plans = [
             regimes(exhibit, train, effort.shares if k == 0 else effort.shares[:1], k, effort.quick)
             for k in range(effort.sharings)

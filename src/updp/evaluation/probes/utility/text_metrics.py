@@ -137,7 +137,8 @@ class R2Gen:
 
 
 def bleu_counts(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]], order: int = 4) -> Floats:
-    """A row a report: matching n-grams 1..order, n-grams 1..order of the hypothesis, its length, the reference's."""
+    """One row per report: matching n-grams 1..order, n-grams 1..order of the hypothesis, its length, the
+    reference's."""
     rows = np.zeros((len(references), 2 * order + 2))
     for row, reference, hypothesis in zip(rows, references, hypotheses, strict=True):
         for n in range(1, order + 1):
@@ -176,7 +177,7 @@ def bleu(references: Sequence[str], hypotheses: Sequence[str], n: int = 4) -> fl
 
 
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
-    """Its length, by Hyyrö's bit-parallel recurrence: one big-integer step a word."""
+    """Its length, by Hyyrö's bit-parallel recurrence: one big-integer step per word."""
     where: dict[str, int] = {}
     for i, word in enumerate(first):
         where[word] = where.get(word, 0) | 1 << i
@@ -237,7 +238,7 @@ def _kept_counts(references: list[str], hypotheses: list[str], cache: Cache | No
 
 
 def _one_line(text: str) -> str:
-    """The program reads a line a report and ||| between fields; neither may come from a report."""
+    """The program reads one line per report and ||| between fields; neither may come from a report."""
     return " ".join(text.replace("|", " ").split())
 
 
@@ -393,7 +394,7 @@ def _measures(
     out.append(missing("METEOR", java_reason) if meteors is None else found("METEOR", meteor_of_counts, meteors))
     try:
         stemmer = require("nltk.stem.snowball", "meteor_exact_stem", "nltk").EnglishStemmer()
-        stem = lru_cache(maxsize=None)(stemmer.stem)  # reports say the same words again and again
+        stem = lru_cache(maxsize=None)(stemmer.stem)  # reports repeat the same words
     except MissingRequirement as error:
         return [*out, missing("meteor_exact_stem", str(error))]
     scores = [_meteor_exact_stem(r, h, stem) for r, h in zip(theirs, ours, strict=True)]
