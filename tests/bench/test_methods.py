@@ -14,6 +14,7 @@ from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, pub
 from updp.core.measurement import Measurement
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import run_probes
+from updp.evaluation.probes import probes as find_probes
 from updp.evaluation.probes.base import Budget as Attacks
 from updp.evaluation.probes.utility.text_metrics import R2Gen, text_measures
 from updp.methods import METHODS, UnknownMethod
@@ -168,7 +169,7 @@ def test_a_sharing_without_a_figure_is_shown_as_none_before_and_after_it_is_kept
 def test_every_column_is_filled_by_a_probe_the_bench_runs(tmp_path):
     """Names alone: six patients are too few for a figure, and what could not be measured says its name."""
     few = small.exhibit(patients=6, films=1)
-    asked = module._probes(list(module.TABLES))
+    asked = find_probes([name for table in module.TABLES.values() for name in table])
     measured = list(run_probes(few, small.pack(tmp_path), Attacks.quick(), 0, probes=asked))
     frozen = [probe for probe in asked if probe.name in ("verification", "film")]
     lean = hospital.SMALL.but(rebuilt=0)

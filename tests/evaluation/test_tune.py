@@ -156,7 +156,7 @@ def test_splits_are_the_public_ones(source, tmp_path):
 
 def test_a_source_without_validation_patients_is_refused_in_a_sentence(tmp_path):
     hospital = Hospital(tmp_path / "export", films=2)
-    with pytest.raises(NoSample, match="no frontal film of the splits"):
+    with pytest.raises(NoSample, match="no film of the splits"):
         take_sample(hospital.write(), 10, splits={"nobody": 1.0}, policy=SMALL, cache=tmp_path / "c")
 
 

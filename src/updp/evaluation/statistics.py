@@ -106,12 +106,6 @@ def auc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) 
         return _same_kind(np.einsum("ij,ij->i", roc.positives, below) / total, weights)
 
 
-def folded_auc(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> Any:
-    """max(AUC, 1 − AUC): an attacker who is reliably wrong negates the score. For its interval see ``fold``."""
-    area = np.asarray(auc(labels, scores, weights))
-    return _same_kind(np.maximum(area, 1 - area), weights)
-
-
 def eer(labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None) -> Any:
     """Equal error rate: where false acceptances and false rejections meet, linear between thresholds."""
     false_accepts, hits = _rates(_roc(labels, scores, weights))
@@ -217,11 +211,6 @@ def rank_k(ranks: ArrayLike, k: int = 1, weights: ArrayLike | None = None) -> An
     if (ranks < 1).any():
         raise ValueError("ranks count from 1; leave out probes without a match in the gallery")
     return mean((ranks <= k).astype(np.float64), weights)
-
-
-def mean_average_precision(average_precisions: ArrayLike, weights: ArrayLike | None = None) -> Any:
-    """The mean over probes of their average precision (``rankings``)."""
-    return mean(average_precisions, weights)
 
 
 def rank_k_chance(matches: ArrayLike, gallery: int, k: int = 1) -> float:

@@ -60,11 +60,6 @@ def _check_inflated(path: Path, meta: Any, limit: int) -> None:
                 raise Refused(Reason.IMAGE_TOO_LARGE)
 
 
-def pixels_of(dataset: Any, *, max_pixels: int, min_side: int) -> NDArray[np.float32]:
-    """The film in a DICOM data set as height x width in [0, 1], white is dense."""
-    return windowed(dataset, max_pixels=max_pixels, min_side=min_side)[0]
-
-
 def windowed(dataset: Any, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
     """The film in a DICOM data set, and where its grey scale came from."""
     try:

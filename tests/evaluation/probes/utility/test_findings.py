@@ -8,8 +8,6 @@ from updp.evaluation.probes.utility.findings import (
     findings,
     findings_counts,
     findings_f1,
-    negation_flip_rate,
-    negation_flips,
     sentences,
 )
 
@@ -103,18 +101,3 @@ def test_few_patients_are_an_outcome_and_empty_references_an_error():
     assert "too few patients: 1" in few.reason
     with pytest.raises(ValueError, match="1 of 2 are empty"):
         findings_f1(["No effusion.", ""], ["a", "b"], ["p", "q"], seed=0)
-
-
-def test_flips_are_counted_by_sentence():
-    reference = "Small effusion. No pneumothorax. Clear lungs."
-    assert negation_flips(reference, "No effusion. No pneumothorax. A nodule.") == (1, 2)
-    assert negation_flips(reference, "Effusion. No pneumothorax or effusion.") == (1, 2)
-    assert negation_flips("Left effusion. No right effusion.", "Effusion.") == (0, 1)
-
-
-def test_flip_rate_is_over_comparable_sentences():
-    m = negation_flip_rate(*many(["Effusion. No pneumothorax."], ["No effusion. No pneumothorax. Mass."]), seed=0)
-    assert m.value == 0.5
-    assert m.better == "lower"
-    missing = negation_flip_rate(*many(["Effusion."], ["Normal."]), seed=0)
-    assert "no sentence speaks of a finding" in missing.reason

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import pickle
 import sys
 import types
@@ -15,7 +14,6 @@ import torch
 from tests.chance import near
 from updp.core.measurement import TooFewPatients
 from updp.evaluation.probes.utility.image_metrics import (
-    attribute_distance,
     band_power,
     film_similarity,
     frechet,
@@ -23,16 +21,12 @@ from updp.evaluation.probes.utility.image_metrics import (
     frechet_without_bias,
     image_text_score,
     ms_ssim,
-    near_copies,
-    nearest,
     power_by_band,
     precision_recall_density_coverage,
     psnr,
     someone_else,
     ssim,
-    total_variation,
     two_sample_test,
-    wasserstein,
 )
 from updp.models.errors import MissingRequirement
 from updp.models.lpips import Lpips
@@ -330,63 +324,6 @@ def test_too_few_films_for_the_neighbours_is_an_outcome():
         np.ones((10, 2)), np.ones((10, 2)), np.arange(10), np.arange(10), features="x", seed=0
     )
     assert all("too few films: 10, at least 11 needed" in m.reason for m in found)
-
-
-def test_planted_copies_are_found_and_independent_films_are_at_chance():
-    g = np.random.default_rng(0)
-    training, heldout = g.normal(size=(300, 16)), g.normal(size=(400, 16))
-    fresh = g.normal(size=(200, 16))
-    honest = near_copies(fresh, training, heldout, np.arange(200), features="identity", seed=0)
-    # Both samples move it: 0.05 ± 4.9 √(0.05 · 0.95 · (1/200 + 1/400)) is at most 0.14.
-    assert honest.value <= 0.14
-    copied = fresh.copy()
-    copied[:50] = 3 * training[:50]  # the direction counts, not the length
-    found = near_copies(copied, training, heldout, np.arange(200), features="identity", seed=0)
-    assert found.low > 0.15
-    assert found.detail["exact"] == 50
-    index, similarity = nearest(copied[:50], training)
-    assert index.tolist() == list(range(50))
-    assert similarity == pytest.approx(1)
-
-
-def test_near_copies_without_films_and_zero_embeddings():
-    some = np.ones((20, 3))
-    assert "no held-out films" in near_copies(some, some, np.empty((0, 3)), range(20), features="x", seed=0).reason
-    with pytest.raises(ValueError, match="2 of 2 embeddings are zero"):
-        nearest(np.zeros((2, 3)), some)
-    with pytest.raises(ValueError, match="gallery is empty"):
-        nearest(some, np.empty((0, 3)))
-
-
-def test_distances_of_attributes_by_hand():
-    assert total_variation(["F", "F", "M", "M"], ["F", "M", "M", "M"]) == 0.25
-    assert total_variation(["F"], ["M"]) == 1
-    assert wasserstein([0, 1, 2], [5, 6, 7]) == 5
-    assert wasserstein([0, 0, 10], [0, 10]) == pytest.approx(10 / 6)
-    stats = pytest.importorskip("scipy.stats")
-    g = np.random.default_rng(0)
-    a, b = g.normal(size=30), g.normal(1, 2, size=47)
-    assert wasserstein(a, b) == pytest.approx(stats.wasserstein_distance(a, b))
-
-
-def test_a_moved_attribute_is_told_from_sampling_noise():
-    g = np.random.default_rng(0)
-    ids = np.arange(150)
-    ages = g.normal(50, 15, 150)
-    options = {"attribute": "age", "kind": "number", "seed": 0}
-    same = attribute_distance(ages, g.normal(50, 15, 150), ids, ids + 500, **options)
-    moved = attribute_distance(ages, ages + 20, ids, ids + 500, **options)
-    assert same.name == "W1 of age"
-    assert same.low <= 2 * same.chance
-    assert moved.low > 3 * moved.chance
-    sexes = ["F", "M", None] * 50
-    m = attribute_distance(sexes, ["F"] * 150, ids, ids + 500, attribute="sex", kind="category", seed=0)
-    assert (m.name, m.value, m.detail["real_missing"]) == ("TV of sex", 0.5, 50)
-
-
-def test_unknown_attributes_are_not_measured():
-    m = attribute_distance([None], [math.nan], ["p"], ["q"], attribute="age", kind="number", seed=0)
-    assert m.reason == "no film has a known age"
 
 
 # Films and reports ---------------------------------------------------------------------------------------------------

@@ -148,33 +148,3 @@ def findings_f1(
     }
     statistic = averaged(_f1, repeats)
     return measure("findings F1", statistic, patients, counts, better="higher", seed=seed, detail=detail, **options)
-
-
-def negation_flips(reference: str, hypothesis: str) -> tuple[int, int]:
-    """(flipped, comparable) sentences of the hypothesis: comparable if the reference speaks of a finding of theirs,
-    flipped if of one of these it says only the contrary."""
-    said = findings(reference)
-    named = {f.name for f in said}
-    flipped = comparable = 0
-    for sentence in sentences(hypothesis):
-        shared = [f for f in findings_in_sentence(sentence) if f.name in named]
-        comparable += bool(shared)
-        flipped += any(f not in said for f in shared)
-    return flipped, comparable
-
-
-def negation_flip_rate(
-    references: Sequence[str], hypotheses: Sequence[str], patients: Patients, *, seed: int, **options: Any
-) -> Measurement:
-    """The share of sentences that state what the reference denies, or deny what it states."""
-    checked(references, hypotheses, patients)
-    pairs = [negation_flips(r, h) for r, h in zip(references, hypotheses, strict=True)]
-    counts = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    name = "negation flip rate by sentence"
-    if not counts[:, 1].sum():
-        why = "no sentence speaks of a finding of its reference"
-        return Measurement.missing(name, why, n=len(set(patients)), better="lower", seed=seed)
-    detail = {"sentences": int(counts[:, 1].sum())}
-    return measure(
-        name, ratio, patients, counts[:, 0], counts[:, 1], better="lower", seed=seed, detail=detail, **options
-    )

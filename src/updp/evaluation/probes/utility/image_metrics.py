@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -474,19 +474,6 @@ def _prdc(distances: _Distances, i: NDArray[np.intp], j: NDArray[np.intp], k: in
     )
 
 
-def nearest(queries: ArrayLike, gallery: ArrayLike) -> tuple[NDArray[np.intp], Floats]:
-    """For every query its nearest neighbour in the gallery and their cosine similarity."""
-    q, g = (_unit(x, what) for x, what in ((queries, "queries"), (gallery, "gallery")))
-    if not len(g):
-        raise ValueError("the gallery is empty")
-    index, similarity = np.empty(len(q), dtype=np.intp), np.empty(len(q))
-    for start in range(0, len(q), 1024):
-        block = q[start : start + 1024] @ g.T
-        index[start : start + 1024] = block.argmax(axis=1)
-        similarity[start : start + 1024] = block.max(axis=1)
-    return index, similarity
-
-
 def _unit(values: ArrayLike, what: str) -> Floats:
     array = _features(values, what)
     norms = np.linalg.norm(array, axis=1, keepdims=True)
@@ -494,98 +481,6 @@ def _unit(values: ArrayLike, what: str) -> Floats:
         raise ValueError(f"{what}: {bad} of {len(array)} embeddings are zero and have no direction")
     out: Floats = array / norms
     return out
-
-
-def near_copies(
-    released: ArrayLike,
-    training: ArrayLike,
-    heldout: ArrayLike,
-    patients: Patients,
-    *,
-    features: str,
-    seed: int,
-    quantile: float = 0.95,
-    **options: Any,
-) -> Measurement:
-    """The share of released films nearer to a training film than all but 5 % of films of people not trained on.
-
-    The threshold is the quantile of held-out real films' similarity to their nearest training film, so the chance
-    level is one minus it. Both distributions are in ``detail``.
-    """
-    if not 0 < quantile < 1:
-        raise ValueError("quantile lies between 0 and 1")
-    index, similarity = nearest(released, training)
-    _, usual = nearest(heldout, training)
-    name = f"near-copy rate [{features}]"
-    if not len(usual) or not len(similarity):
-        what = "held-out" if not len(usual) else "released"
-        return Measurement.missing(name, f"there are no {what} films", better="lower", chance=1 - quantile, seed=seed)
-    threshold = float(np.quantile(usual, quantile))
-    detail = {
-        "features": features,
-        "threshold": threshold,
-        "released": _quantiles(similarity),
-        "heldout": _quantiles(usual),
-        "exact": int(np.count_nonzero(similarity > 1 - 1e-6)),
-        "training_films_copied": len(set(index[similarity > threshold].tolist())),
-    }
-    hits = (similarity > threshold).astype(np.float64)
-    return measure(name, mean, patients, hits, chance=1 - quantile, better="lower", seed=seed, detail=detail, **options)
-
-
-def total_variation(first: Sequence[Hashable] | NDArray[Any], second: Sequence[Hashable] | NDArray[Any]) -> float:
-    """Half the sum of differences of shares, over the values of either sample: 0 alike, 1 disjoint."""
-    a, b = np.asarray(first), np.asarray(second)
-    if not len(a) or not len(b):
-        return math.nan
-    values = np.unique(np.concatenate([a, b]))
-    return float(sum(abs(np.mean(a == v) - np.mean(b == v)) for v in values) / 2)
-
-
-def wasserstein(first: ArrayLike, second: ArrayLike) -> float:
-    """The first Wasserstein distance of two samples of numbers, in their unit."""
-    a, b = np.sort(finite(first, "first")), np.sort(finite(second, "second"))
-    if not len(a) or not len(b):
-        return math.nan
-    both = np.sort(np.concatenate([a, b]))
-    share_a, share_b = (np.searchsorted(x, both[:-1], side="right") / len(x) for x in (a, b))
-    return float(np.sum(np.abs(share_a - share_b) * np.diff(both)))
-
-
-def attribute_distance(
-    real: Sequence[Any],
-    released: Sequence[Any],
-    real_patients: Patients,
-    released_patients: Patients,
-    *,
-    attribute: str,
-    kind: Literal["category", "number"],
-    seed: int,
-    **options: Unpack[LeavingOut],
-) -> Measurement:
-    """How far an attribute's distribution moved: total variation of categories (sex, view), W1 of numbers (age).
-
-    Missing values are left out and counted. Chance is the distance between random halves of both samples mixed.
-    """
-    statistic: Callable[[Any, Any], float] = total_variation if kind == "category" else wasserstein
-    name = f"{'TV' if kind == 'category' else 'W1'} of {attribute}"
-    samples: list[tuple[Patients, Any]] = []
-    missing = {}
-    sides = (("real", real, real_patients), ("released", released, released_patients))
-    for side, values, owners in sides:
-        if len(values) != len(owners):
-            raise ValueError(f"{side}: {len(owners)} patients for {len(values)} values")
-        known = np.array([not (v is None or (isinstance(v, float) and math.isnan(v))) for v in values], dtype=bool)
-        missing[f"{side}_missing"] = int(np.count_nonzero(~known))
-        kept = [v for v, k in zip(values, known, strict=True) if k]
-        samples.append((np.asarray(owners)[known], np.asarray(kept, dtype=np.float64 if kind == "number" else str)))
-    if not all(len(values) for _, values in samples):
-        return Measurement.missing(name, f"no film has a known {attribute}", better="lower", seed=seed, detail=missing)
-    rng = np.random.default_rng(seed)
-    mixed, size = np.concatenate([values for _, values in samples]), len(samples[0][1])
-    shuffles = (rng.permutation(mixed) for _ in range(50))
-    chance = float(np.mean([statistic(x[:size], x[size:]) for x in shuffles]))
-    return _left_out(name, statistic, samples, "lower", seed, missing, chance, **options)
 
 
 # Films and their reports ---------------------------------------------------------------------------------------------

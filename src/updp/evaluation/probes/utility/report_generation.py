@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 LOCAL, RAW, RELEASED = "local only", "transfer raw", "transfer de-identified"
 LOCAL_RAW, LOCAL_RELEASED = "local + raw", "local + de-identified"
-REGIMES = (LOCAL, RAW, RELEASED, LOCAL_RAW, LOCAL_RELEASED)
 #: Fewest films with a report that a captioner is trained on.
 LEAST_FILMS = 4
 
