@@ -93,12 +93,11 @@ def test_a_damaged_weights_file_is_refused(trained, pack, tmp_path):
 
 
 @pytest.mark.parametrize("name", list(LEARNED))
-def test_a_training_that_was_stopped_goes_on_and_ends_where_an_unbroken_one_does(name, pack, corpus, tmp_path):
-    unbroken = train(name, pack, corpus, tmp_path / "a")
+def test_a_training_that_was_stopped_goes_on_and_ends_where_an_unbroken_one_does(name, trained, pack, corpus, tmp_path):
     for _ in range(SETTINGS["steps"]):
         broken = train(name, pack, corpus, tmp_path / "b", stop_after=0.0)
     assert read_checkpoint(tmp_path / "b.run" / "stages" / f"{name}.checkpoint")["step"] == SETTINGS["steps"]
-    one, other = ((folder / f"{name}.safetensors").read_bytes() for folder in (unbroken, broken))
+    one, other = ((folder / f"{name}.safetensors").read_bytes() for folder in (trained, broken))
     assert one == other
 
 

@@ -55,6 +55,8 @@ from updp.screening.words import Detector, Known
 Person = Callable[[str, str | None, str], str]
 
 _SR_CLASS = "1.2.840.10008.5.1.4.1.1.88."
+#: Identifiers of the hospital, which may stay where the policy retains its identity.
+_INSTITUTION = frozenset(("InstitutionName", "InstitutionAddress", "InstitutionalDepartmentName"))
 _METHOD = "PS3.15 Basic Application Level Confidentiality Profile"
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 
@@ -135,7 +137,8 @@ class HeaderWalk:
         self.iod = tables.iod_of(sop_class)
         self.structured = sop_class.startswith(_SR_CLASS)
         self.shift = Shift.of(cleaner.key, patient_id)
-        self.known = Known([*own_identifiers(dataset, deep=False), patient_id], least=4)
+        retained = _INSTITUTION if cleaner.policy.retain_institution else frozenset()
+        self.known = Known([*own_identifiers(dataset, deep=False, leave_out=retained), patient_id], least=4)
 
     def own_name(self, name: str) -> str:
         """What stands for a name of the patient."""

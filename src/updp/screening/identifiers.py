@@ -35,9 +35,12 @@ def identifiers(dataset: Dataset) -> list[str]:
         return own_identifiers(dataset, deep=True)
 
 
-def own_identifiers(dataset: Dataset, *, deep: bool) -> list[str]:
+def own_identifiers(dataset: Dataset, *, deep: bool, leave_out: frozenset[str] = frozenset()) -> list[str]:
+    """The identifiers of a dataset, with those of its items where ``deep``; ``leave_out`` names attributes."""
     found: dict[str, None] = {}
     for keyword, vr, values in _identifying(dataset, deep):
+        if keyword in leave_out:
+            continue
         for value in values:
             text = value.strip(" \0")
             if text.lower() in _PLACEHOLDERS:
