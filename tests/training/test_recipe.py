@@ -294,20 +294,19 @@ def test_a_trained_pack_brings_what_checks_of_its_films_need(trained, corpus):
 def test_the_card_says_data_recipe_splits_and_figures(trained, tmp_path):
     import shutil
 
-    from updp.models.pack import describe_pack
-    from updp.training.card import card
+    from updp.training.card import describe_pack
 
     folder = tmp_path / "described"
     shutil.copytree(trained, folder)
-    describe_pack(folder, card, figures={"speed": {"seconds a film": 0.25}}, limits=["Made of drawn films."])
-    text = (folder / "README.md").read_text()
+    describe_pack(folder, figures={"speed": {"seconds a film": 0.25}}, limits=["Made of drawn films."])
+    card = (folder / "README.md").read_text()
     for words in (
         "Model pack miniature",
         "| train | 18 | 36 |",
         "| speed | seconds a film | 0.25 |",
         "Made of drawn films.",
     ):
-        assert words in text
+        assert words in card
     assert load_pack(folder).figures["speed"]["seconds a film"] == 0.25
 
 

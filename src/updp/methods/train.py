@@ -112,7 +112,7 @@ def export_method(
     """Add a network to the pack of method weights ``out``, or replace the one of that name."""
     from updp.methods.card import card
     from updp.methods.learned import digests
-    from updp.models.pack import describe_pack, load_pack, save_weights, write_pack_toml
+    from updp.models.pack import restate_pack, load_pack, save_weights, write_pack_toml
 
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "pack.toml").exists():
@@ -129,4 +129,4 @@ def export_method(
     if splits is not None:  # of each method: they may have learned from different sources
         entry["splits"] = dict(splits)
     methods = {**load_pack(out, verify=False).info.get("methods", {}), name: entry}
-    describe_pack(out, card, name=out.name, size=pack.info.get("size", 256), roles={}, methods=methods)
+    restate_pack(out, card, name=out.name, size=pack.info.get("size", 256), roles={}, methods=methods)

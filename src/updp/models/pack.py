@@ -258,7 +258,7 @@ def write_pack_toml(directory: Path, info: Mapping[str, Any]) -> None:
     (directory / "pack.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
 
 
-def describe_pack(directory: Path, card: Callable[[Mapping[str, Any]], str], **changes: Any) -> None:
+def restate_pack(directory: Path, card: Callable[[Mapping[str, Any]], str], **changes: Any) -> None:
     """Write what is now known of a pack (figures, limits, …) into its `pack.toml` and, by ``card``, its card."""
     info = tomllib.loads((directory / "pack.toml").read_text(encoding="utf-8"))
     info = {name: value for name, value in info.items() if name != "sha256"} | changes

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from updp.models.pack import restate_pack
 
 
 def _number(value: float) -> str:
@@ -45,3 +48,8 @@ def card(info: Mapping[str, Any]) -> str:
     if limits := info.get("limits"):
         out += ["## Limits", *(f"- {line}" for line in limits), ""]
     return "\n".join(out)
+
+
+def describe_pack(directory: Path, **changes: Any) -> None:
+    """Write what is now known of a pack (figures, thresholds, limits, …) into its `pack.toml` and its card."""
+    restate_pack(directory, card, **changes)
