@@ -112,7 +112,7 @@ def export_method(
     """Add a network to the pack of method weights ``out``, or replace the one of that name."""
     from updp.methods.card import card
     from updp.methods.learned import digests
-    from updp.models.pack import restate_pack, load_pack, save_weights, write_pack_toml
+    from updp.models.pack import load_pack, restate_pack, save_weights, write_pack_toml
 
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "pack.toml").exists():
