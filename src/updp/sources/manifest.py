@@ -234,7 +234,7 @@ def known_words(identifiers: Mapping[str, str]) -> list[str]:
         return []
     from pydicom import Dataset
 
-    from updp.screening.headers import identifiers as forms
+    from updp.screening.identifiers import identifiers as forms
 
     out: dict[str, None] = {}
     for name, words in identifiers.items():
