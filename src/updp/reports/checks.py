@@ -139,7 +139,12 @@ _NO_CODE = re.compile(r"[TLCS]\d{1,2}-[TLCS]?\d{1,2}|\d+(?:mg|mm|cm|ml|g|kg|lb|u
 
 def _code(match: re.Match[str], text: str) -> bool:
     value = match.group()
-    return not _NO_CODE.fullmatch(value) and (digits(value) >= 4 or "/" in value)
+    if _NO_CODE.fullmatch(value) or _CODE_SYSTEM.search(text, max(0, match.start() - 12), match.start()):
+        return False
+    return digits(value) >= 4 or "/" in value
+
+
+_CODE_SYSTEM = re.compile(rf"\b(?:{'|'.join(sorted(word_class('code_systems')))})(?:-\d+)?[: ]{{1,2}}$", re.IGNORECASE)
 
 
 _YEARS = re.compile(r"(?:19|20)\d\d-(?:19|20)\d\d")
@@ -268,6 +273,17 @@ def _state(match: re.Match[str], text: str) -> bool:
     return letters.isupper() or (letters.islower() and line.islower())
 
 
+#: What goes on behind a view, a modality or a word and not behind the code of a state.
+NO_STATE = re.compile(
+    r"[ ](?!(?:in|on|and|since|where|who|to|by|at|as|last|this|until|for|with)\b(?! (?:lateral|contrast)))[a-z\d]|[/&-]"
+)
+_STATE_WORDS = word_class("state_words")
+
+
+def _town_state(match: re.Match[str], text: str) -> bool:
+    return match.group() not in _STATE_WORDS or not NO_STATE.match(text, match.end())
+
+
 def _street(match: re.Match[str], text: str) -> bool:
     words = match.group("v").split()
     plain_kind = words[-1] in (
@@ -334,7 +350,9 @@ def _floor(match: re.Match[str], text: str) -> bool:
     return not _STREET_NEXT.match(tail)
 
 
-_DURATION = re.compile(r"(?:over|for|during|in|within|of|throughout) (?:the |this |his |her |their )?$", re.IGNORECASE)
+_DURATION = re.compile(
+    r"\b(?:over|for|during|in|within|of|throughout) (?:the |this |his |her |their )?$", re.IGNORECASE
+)
 
 
 def _relative_date(match: re.Match[str], text: str) -> bool:
@@ -441,6 +459,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "surnames": _surnames,
     "firm": _firm,
     "state": _state,
+    "town_state": _town_state,
     "groups": _groups,
     "word_number": _word_number,
     "dotted": _dotted,

@@ -28,6 +28,7 @@ _OPENINGS = ("B-NAME", "I-NAME", "B-LOC", "I-LOC", "B-INST", "B-ID")
 
 _PARTICLES = word_class("particles")
 _CREDENTIALS = word_class("span_credentials")
+_CODE_SYSTEMS = word_class("code_systems")
 _INSTITUTION = word_class("institution_generic")
 _NEVER = word_class("never_names")
 _AGENT_CUES = word_class("agent_cues")
@@ -198,6 +199,8 @@ class Detector:
         a, b = self._edges(known, a, b, kind)
         if a >= b:
             return []
+        if a and known[a - 1].stem in _CODE_SYSTEMS:
+            return []  # "CPT 71046"
         start, end = tokens.starts[a], tokens.ends[b - 1]
         piece = text[start:end]
         words = [k for k in known[a:b] if k.alpha]
@@ -219,8 +222,17 @@ class Detector:
                 category = "address"
             elif kind == "LOC" and digits:
                 category = "address" if digits >= 5 else ""
-            if kind == "LOC" and len(piece) == 2 and not text[max(0, start - 20) : start].rstrip().endswith(","):
-                return []  # two letters are a state behind a comma only
+            if (
+                kind == "LOC"
+                and len(piece) == 2
+                and not (
+                    a > 1
+                    and known[a - 1].text == ","
+                    and known[a - 2].alpha
+                    and not (known[a - 2].small or known[a - 2].white)
+                )
+            ):
+                return []  # two letters are a state behind a town and a comma only
             small = words and all(k.small for k in words)
             if (
                 kind == "LOC"
@@ -327,7 +339,13 @@ class Detector:
                     (
                         strong
                         or not (k.white or k.eponym or tokens.starts[i] in shield)
-                        or (k.eponym and not k.white and score > 0.85 and _is_person(known, i))
+                        or (
+                            k.eponym
+                            and not k.white
+                            and score > 0.85
+                            and tokens.starts[i] not in shield
+                            and _is_person(known, i)
+                        )
                     )
                     and k.text != "\n"
                     and not (capital and _filler(k) and not _joined(known, i))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from updp.reports.checks import typed_initials
+from updp.reports.checks import NO_STATE, typed_initials
 from updp.reports.lexicon import blacklist, names, vocabulary, whitelist, word_class
 from updp.reports.words import Span
 
@@ -44,18 +44,13 @@ _GOES_ON = re.compile(r"[ ]{1,2}[a-z/&]|[ ]?[/&-]")
 _HEAD = re.compile(rf"(?<![\w.])([A-Z][a-z]{{1,20}})[ ](?:(?:{_PARTICLES})[ -]){{0,3}}$")
 _PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3}}[A-Z][\w'-]{{1,25}}")
 _SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'])")
-_INITIAL = re.compile(r"[ ]([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))(?!\w)")
+_INITIAL = re.compile(r"[ ](?:([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))|I(?:\.|(?=[,;)\n]|$)))(?!\w)")
 _BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
 _NO_SURNAME = word_class("two_letters")
 _STATE = re.compile(rf"(?:,[ ]{{0,2}}|[ ]{{1,2}})(?:{_STATES})(?![\w-])(?:,?[ ]{{1,2}}\d{{5}}(?:-\d{{4}})?(?!\d))?")
 _ZIP = re.compile(r"(?:,[ ]?|[ ]{1,2})\d{5}(?:-\d{4})?(?![\d.-]|[ ]?(?:mg|ml|mm|cm|units)\b)")
 #: State codes that are also a view, a modality or a word, and what shows that one of these is meant.
 _STATE_OR = re.compile(r"[, ]{1,3}(?:CT|PA|MS|MD|OR|ID)$")
-_MODALITY = re.compile(
-    r"[ ](?:scan|scans|chest|angio|abdomen|head|of|and lateral|lateral|view|views|film|films|was|is|for|shows?|"
-    r"guided|with|without|\d)",
-    re.IGNORECASE,
-)
 _STATE_NAMES = word_class("states")
 _STATE_CODES = word_class("state_codes")
 #: The town before its state, and what may stand behind a town as a part of its name.
@@ -68,10 +63,12 @@ _FAR = 26
 
 
 #: An age between a name and a comma or in brackets behind it; initials that end a line behind a date or a time.
-_AGE = re.compile(r"(?:,? \(|, )(9\d|1[0-2]\d)(?=[,;)]|[ ](?:y|yrs?|years)\b)")
-_HOUSE = re.compile(r", ([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?=[.;]?(?:\n|$)))")
-_BRACKETED_AGE = re.compile(r" \((9\d|1[0-2]\d)(?=\))")
-_SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?)([a-z]{2,3})(?=[ \t]*(?:$|\n))")
+_AGE = re.compile(
+    r"(?:,? \(|, )(9\d|1[0-2]\d)(?=[,;)]|/[MF]\b|[ ](?:y|yrs?|years)\b)| is (9\d|1[0-2]\d)(?= and |,|\.| now)"
+)
+_HOUSE = re.compile(r"(?:, | \()([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?=[.;]?(?:\n|$)))")
+_BRACKETED = re.compile(r" \((?:(9\d|1[0-2]\d)|([a-z]{2,3}))(?=\))")
+_SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?|, )([a-z]{2,3})(?=\.?[ \t]*(?:$|\n))")
 
 
 def beside(text: str, spans: list[Span]) -> list[Span]:
@@ -86,10 +83,19 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                 if not found and (found := _HOUSE.match(text, behind, reach)):
                     category, why = "institution", "letters behind a name"
                     word = found[1].lower().removesuffix("'s")
-                    if vocabulary().get(word, "0") > "1" or word in _NO_HOUSE or found[1] in _ALL_CREDENTIALS:
+                    sure = span.category == "staff" or span.why != "tagger"
+                    if (
+                        not sure
+                        or vocabulary().get(word, "0") > "1"
+                        or word in _NO_HOUSE
+                        or found[1] in _ALL_CREDENTIALS
+                    ):
                         found = None
             elif span.category == "mrn" or span.category == "id":
-                found, category, why = _BRACKETED_AGE.match(text, behind, reach), "age", "age behind a number"
+                found, category, why = _BRACKETED.match(text, behind, reach), "age", "age behind a number"
+                if found and found[2]:
+                    category, why = "username", "initials behind a number"
+                    found = found if typed_initials(found[2]) else None
             elif span.category == "date" or span.category == "time":
                 found, category, why = _SIGNED.match(text, behind), "username", "initials behind a date"
                 if found and not typed_initials(found[1]):
@@ -97,7 +103,7 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
             else:
                 found = None
             if found and found.end() <= reach:
-                out.append(Span(*found.span(1), category, 0.85, why))
+                out.append(Span(*found.span(found.lastindex or 0), category, 0.85, why))
         out.append(span)
         reach = span.start
     out.reverse()
@@ -185,7 +191,7 @@ def _place_end(text: str, end: int, limit: int) -> int:
     state = _STATE.match(text, end, limit)
     if state:
         piece = state.group()
-        if _STATE_OR.match(piece) and "," not in piece and _MODALITY.match(text, state.end()):
+        if _STATE_OR.match(piece) and NO_STATE.match(text, state.end()):
             return end
         return state.end()
     zipped = _ZIP.match(text, end, limit)

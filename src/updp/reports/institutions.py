@@ -32,6 +32,10 @@ _SERVICES = word_class("services")
 _STATES = word_class("state_codes")
 #: State codes that are words, views or credentials.
 _STATE_WORDS = word_class("state_words")
+#: Letters that stand for a hospital or a university, what such letters may stand behind, and what it has or does.
+_FORM = re.compile(r"U[A-Z]{2,4}|[A-Z]{1,4}(?:MC|H|HS|RI|HSC)")
+_NAMED_AFTER = word_class("named_after") | {"(", ",", ":", ";", "/"}
+_HOUSED = word_class("housed")
 _JOINTS = (",", "and", "or", "&", "/")
 _NOT_PLACES = word_class("months") | word_class("weekdays") | word_class("name_fields")
 #: So far before the place stands the word that says somebody was there.
@@ -101,7 +105,15 @@ class Institutions:
         """Places named without a word for their kind: capitals or a capital behind "at", "from" or "to" where somebody
         is said to have been, gone or been seen.
         """
-        out: list[Span] = []
+        out = [
+            self._span(tokens, i, i + 1, "institution")
+            for i, k in enumerate(known)
+            if k.upper
+            and 2 < k.size < 7
+            and k.rank < "2"
+            and self._letters(known, i)
+            and tokens.starts[i] not in shield
+        ]
         n = len(known)
         for i in [i for i, k in enumerate(known) if k.call == "where"]:
             if i + 1 >= n or (known[i + 1].small and known[i + 1].stem != "the"):
@@ -117,7 +129,11 @@ class Institutions:
             # Behind "at" a word with a capital inside a sentence is somewhere, whoever was there; behind "from" it may
             # be a drug or a disease.
             rarer = {"at": "3", "from": "1"}.get(k.stem, "0")
-            there = went or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
+            there = (
+                went
+                or (k.stem == "at" and one.upper and one.rank == "0")
+                or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
+            )
             double = one.upper and one.size == 2 and first + 1 < n and self._town(known[first + 1])
             if one.upper and one.size == 2 and one.text in _STATES:
                 after = known[first + 1] if first + 1 < n else None
@@ -126,6 +142,9 @@ class Institutions:
                     out.append(self._span(tokens, first, first + 1, "location"))
                 continue
             if not (there or double):
+                continue
+            if k.stem == "to" and one.given >= "2" and one.rank < "2":  # somebody, not somewhere
+                out.append(self._span(tokens, first, first + 1, "name"))
                 continue
             end = first + double  # "UZ Leuven"
             while end < n and end - first < 4 and self._place(known[end], end > first):
@@ -147,6 +166,21 @@ class Institutions:
 
     def _span(self, tokens: Tokens, first: int, last: int, category: str) -> Span:
         return Span(tokens.starts[first], tokens.ends[last - 1], category, 0.8, "behind a word for whereabouts")
+
+    def _letters(self, known: list[Lexeme], i: int) -> bool:
+        """Whether letters that no list knows stand for an institution: they have the form of one ("Q" + "MC", "N" +
+        "GH", "U" for university) where one may be named, or what a hospital has or does follows them.
+        """
+        k = known[i]
+        if not self._place(k, False) or k.strength >= "2":
+            return False
+        before, after = (known[i - 1] if i else None), (known[i + 1] if i + 1 < len(known) else None)
+        if any(near is not None and near.upper and near.size > 3 for near in (before, after)):
+            return False  # a line in capitals
+        formed = _FORM.fullmatch(k.text) is not None
+        if after is not None and after.stem in _HOUSED and (formed or k.rank == "0"):
+            return True
+        return formed and before is not None and (before.stem in _NAMED_AFTER or before.text in _NAMED_AFTER)
 
     def _town(self, k: Lexeme) -> bool:
         return not k.upper and (k.rank == "0" or k.stem in self._lexemes.place_words) and self._place(k, False)

@@ -64,9 +64,12 @@ _SIGN_OFF = 60
 #: A variant of a gene, and what it is counted by.
 _GENE = re.compile(r"(?<![\w.])(?:[cgmnp]\.(?=\S*\d)|N[CGMPR]_\d|ENS[TGP]\d)[^\s,;]{2,60}")
 #: Two scores or more, parted by commas.
-_ONE_SCORE = r"([A-Z][A-Za-z-]{2,20}) \d{1,3}(?:/\d{1,3})?(?=[,.;\n]|$)"
+_GRADE = r"(?:(?:I{2,3}|IV|VI)[a-c]?|[IV][a-c])(?!\w)"
+_ONE_SCORE = rf"([A-Z][A-Za-z-]{{2,20}}) (?:\d{{1,3}}(?:/\d{{1,3}})?(?=[,.;\n]|$)|{_GRADE})"
 _SCORE = re.compile(rf"(?<![\w-]){_ONE_SCORE}")
 _SCORES = re.compile(rf"(?<![\w-]){_ONE_SCORE}(?:, {_ONE_SCORE})+")
+#: A scale before its grade: "Garden IV", unless a given name stands before it ("John Garden IV").
+_GRADED = re.compile(rf"(?:(?<=[,;:(] )|(?<=[.\n])|(?<=[a-z0-9] )|^)(?<!by )(?<!with )([A-Z][a-z]{{2,20}}) {_GRADE}")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
 #: Two or more letters beyond Latin, words of them together; a single Greek letter is a unit or an enzyme.
 _BEYOND = r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]"
@@ -152,9 +155,9 @@ class Rules:
         out: list[tuple[int, int]] = []
         for scores in _SCORES.finditer(text):
             items = list(_SCORE.finditer(text, *scores.span()))
-            if any(m[1].isupper() or self.lexemes.of([m[1]])[0].eponym for m in items):
+            if any(m[1].isupper() or m.group()[-1] in "IVabc" or self.lexemes.of([m[1]])[0].eponym for m in items):
                 out += [m.span() for m in items]
-        return out
+        return out + [m.span() for m in _GRADED.finditer(text)]
 
     def _fold(self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]) -> None:
         """Make a single word of every name a rule has found."""
@@ -511,6 +514,8 @@ class Rules:
                 if k.never or k.title or (k.white and k.strength < "2"):
                     return at
                 initial = k.size == 1
+                if initial and k.small and count and not known[j - 1].small and tokens.words[j + 1 : j + 2] != ["."]:
+                    break  # "Smith v the insurer"
                 if sentence and not (initial or k.strength >= "2" or k.rank == "0" or k.stem in _PARTICLES):
                     return at
                 count += 1
@@ -601,7 +606,9 @@ def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
         if before is not None and before.text == "." and first > 1:
             before = known[first - 2]
         if before is None or not (
-            before.title or before.size == 1 or (before.given >= "1" and not before.small and before.rank < "3")
+            before.title
+            or (before.size == 1 and before.upper)
+            or (before.given >= "1" and not before.small and before.rank < "3")
         ):
             out.append((tokens.starts[first], tokens.ends[i]))
     return out
