@@ -8,7 +8,7 @@ OTHER = ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS
 demo: .venv/.demo
 	.venv/bin/updp demo --out demo-out
 
-test: .venv/.dev
+test: .venv/.dev .venv/.browser
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -n 2 --dist loadfile
@@ -28,7 +28,13 @@ docs: .venv/.docs
 	touch $@
 
 .venv/.dev: .venv/.demo
-	$(PIP) -e '.[ocr,dev]'
+	$(PIP) -e '.[ocr,review,dev]'
+	touch $@
+
+# What the browser tests drive: Debian's chromium, and axe-core from npm for accessibility.
+.venv/.browser: .venv/bin/python
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	npm install --silent --no-audit --no-fund --prefix .venv/axe axe-core@4.14.0
 	touch $@
 
 .venv/.docs: .venv/.demo

@@ -28,6 +28,7 @@ ORDER = (
     "pipeline",
     "evaluation",
     "bench",
+    "review",
     "virtual",
     "cli",
     "updp",

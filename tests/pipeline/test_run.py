@@ -370,7 +370,7 @@ def test_a_source_of_nothing_but_bad_films_is_blocked(hospital, tmp_path, key, p
     outcome = run(hospital.write(), tmp_path / "out", key, policy)
     assert outcome.status == "blocked"
     assert outcome.folder == tmp_path / "out" / "blocked"
-    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"blocked", "vault"}
+    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"blocked", "records", "vault"}
 
 
 @pytest.mark.parametrize("name", ["keep", "blur"])

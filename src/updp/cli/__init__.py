@@ -19,7 +19,9 @@ from updp.cli.session import Session, arranged, begin, ended
 from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
-_MODULES = ("start", "release", "evaluation", "reports", "demonstration", "listings", "training", "bench", "secrets")
+_MODULES = (
+    "start", "release", "evaluation", "review", "reports", "demonstration", "listings", "training", "bench", "secrets",
+)  # fmt: skip
 for _module in _MODULES:
     import_module(f"updp.cli.{_module}")
 

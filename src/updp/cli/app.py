@@ -23,6 +23,8 @@ vault_app = typer.Typer(help="Links from release ids to source ids; stays in the
 key_app = typer.Typer(help="The hospital's secret key.", no_args_is_help=True)
 train_app = typer.Typer(help="Train models from a source.", no_args_is_help=True)
 bench_app = typer.Typer(help="Measure models and methods on real data.", no_args_is_help=True)
+study_app = typer.Typer(help="Reader studies: plan, hand out, collect, analyse.", no_args_is_help=True)
+app.add_typer(study_app, name="study")
 app.add_typer(vault_app, name="vault")
 app.add_typer(train_app, name="train")
 app.add_typer(bench_app, name="bench")

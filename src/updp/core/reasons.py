@@ -53,6 +53,7 @@ class Reason(StrEnum):
     FINDINGS_DISAGREE = "findings-disagree"
     STATION_FAILED = "station-failed"
     WORKER_DIED = "worker-died"
+    OFFICER = "kept-back-by-officer"
 
 
 #: What a data engineer can do about each; printed beside the counts.
@@ -97,6 +98,7 @@ REPAIR: dict[Reason, str] = {
     Reason.FINDINGS_DISAGREE: "no generated film shows the findings of its report",
     Reason.STATION_FAILED: "an unexpected error in a station; run with --debug and report it",
     Reason.WORKER_DIED: "the worker process ended while it handled this film (damaged file or out of memory)",
+    Reason.OFFICER: "the privacy officer keeps the film back; `updp review` shows why and can withdraw it",
 }
 
 

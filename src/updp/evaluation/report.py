@@ -20,6 +20,7 @@ from markupsafe import Markup
 from updp.core.measurement import Measurement, find
 from updp.core.policy import Policy
 from updp.core.questions import QUESTIONS, Kind, Outcome
+from updp.core.reasons import Refused
 from updp.evaluation import charts
 from updp.release.card import evidence_page
 
@@ -50,15 +51,13 @@ def page(
     notice: str = "",
     pairs: list[dict[str, Any]] | None = None,
 ) -> str:
-    """The whole report. ``films`` is a ``sheet``; ``pairs`` are the demonstration's studies before and after."""
-    return evidence_page(
-        facts,
-        policy,
-        title=title,
-        notice=notice,
-        pairs=pairs,
-        evaluation=evaluation_part(facts, policy, films),
-    )
+    """The whole report. ``films`` is a ``sheet``; ``pairs`` are the demonstration's studies before and after.
+
+    A release that readers have looked at and no attacker yet has the readers' part alone.
+    """
+    judged = evaluation_part(facts, policy, films) if "evaluation" in facts else Markup()
+    read = readers_part(facts["readers"]) if "readers" in facts else Markup()
+    return evidence_page(facts, policy, title=title, notice=notice, pairs=pairs, evaluation=judged + read)
 
 
 def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Mapping[str, str]] = ()) -> Markup:
@@ -85,6 +84,48 @@ def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Ma
             missing=_missing(measured),
         )
     )
+
+
+def readers_part(study: Mapping[str, Any]) -> Markup:
+    """What a reader study adds to the page of a release (``updp.review.analyse``)."""
+    measured = [Measurement.from_json(m) for m in study["measurements"]]
+    metrics = dict.fromkeys(m.metric for m in measured)
+    tables = [_readers_table(metric, [m for m in measured if m.metric == metric]) for metric in metrics]
+    whole = [m for m in measured if m.protocol == "all findings" and m.measured]
+    lead = next((m for m in whole if "majority vote" in str(m.regime)), whole[0] if whole else None)
+    missing = [m for m in measured if not m.measured]
+    template = _templates().get_template("readers.html.jinja")
+    return Markup(template.render(study=study, tables=tables, lead=lead, missing=missing))
+
+
+def readers_page(study: Mapping[str, Any]) -> str:
+    """A reader study as a page of its own."""
+    return _templates().get_template("study.html.jinja").render(part=readers_part(study))
+
+
+#: What the tables of a reader study say.
+READERS: Mapping[str, str] = {
+    "Cohen's kappa": "Agreement beyond chance: 0 is chance, 1 is always. Above 0.8 is usually called almost perfect.",
+    "Fleiss' kappa": "Agreement of the readers with each other: released films should be read as alike as originals.",
+    "reading AUC": "Released minus original, over readers and patients: an interval around 0 shows no loss.",
+    "real-or-generated accuracy": "How often readers tell original from released films; 0.50 is guessing.",
+    "image quality": "Mean rating from 1 (not diagnostic) to 5 (excellent).",
+}
+
+
+def _readers_table(metric: str, measured: Sequence[Measurement]) -> dict[str, Any]:
+    """One measure of a reader study: a row a regime, a column a finding."""
+    heads = list(dict.fromkeys(m.protocol or metric for m in measured))
+    rows: dict[str, list[Measurement | None]] = {}
+    for m in measured:
+        rows.setdefault(m.regime or "", [None] * len(heads))[heads.index(m.protocol or metric)] = m
+    return {
+        "title": metric[:1].upper() + metric[1:],
+        "across": "who",
+        "heads": [head.replace("_", " ") for head in heads],
+        "rows": list(rows.items()),
+        "words": READERS.get(metric, ""),
+    }
 
 
 #: How a kind of evidence is called on the page.
@@ -391,6 +432,27 @@ def sheet(exhibit: Exhibit, *, real: bool, count: int = SHOWN) -> list[dict[str,
         if len(shown) == count:
             break
     return shown
+
+
+def released_sheet(release: Path, count: int = SHOWN) -> list[dict[str, str]]:
+    """Films of different patients of a release as pictures inside the page, those of val and test first."""
+    from updp.imaging.grey import grey8
+    from updp.imaging.read import read_with_window
+    from updp.release import manifest
+
+    first: dict[str, tuple[bool, str]] = {}
+    for row in manifest.read(release / "manifest.parquet"):
+        first.setdefault(row["patient"], (row["split"] == "train", row["file_name"]))
+    out = []
+    for _, name in sorted(first.values())[:count]:
+        for channels in (1, 3):
+            try:
+                pixels, _ = read_with_window(release / name, max_pixels=10**9, min_side=1, channels=channels)
+            except Refused:
+                continue
+            out.append({"released": data_uri(grey8(pixels))})
+            break
+    return out
 
 
 def data_uri(film: Any, side: int = 256) -> str:

@@ -15,7 +15,7 @@ import shutil
 import uuid
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -35,8 +35,10 @@ from updp.domains import DEFAULT
 from updp.imaging.encode import encode_png
 from updp.methods import method_info
 from updp.pipeline import non_interference, stations
+from updp.pipeline.decisions import NOTHING, Override, Way, read_decisions
 from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
+from updp.release import vault
 from updp.release.assemble import Outcome, assemble, finished
 from updp.release.construction import CHECKED, DIFFERED
 from updp.release.provenance import provenance
@@ -48,6 +50,10 @@ if TYPE_CHECKING:
 
 #: Called after every shard with films done and films in all.
 Progress = Callable[[int, int], None]
+
+
+#: Source and policy of a run, encrypted under the key of the vault.
+SETTINGS = "settings.sealed"
 
 
 class RunError(ValueError):
@@ -65,6 +71,7 @@ class Job:
     key: Key
     seed: int
     folders: int  # release shards
+    decisions: Mapping[str, Override] = field(default_factory=dict)  # by ref: what an officer decided of a study
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +110,20 @@ def deidentify(
 ) -> Outcome:
     """Make a release of ``source`` at ``out``; the same call again resumes or confirms it.
 
+    Decisions that an officer took since (``updp review``) are applied: what they touch is made again.
+
     The same key, seed, policy and source give the same bytes with any number of workers and threads, on processors
     with the same instruction set; ``run.json`` names it. Elsewhere methods that compute with networks may differ in the
     last bits, which can turn a grey value by one, or a choice between two equals.
     """
-    from updp.sources import open_source
+    from updp.sources import open_under
 
     policy = policy if isinstance(policy, Policy) else Policy.load(Path(policy)) if policy else Policy()
     if method is not None:
         policy = policy.model_copy(update={"method": policy.method.model_copy(update={"name": method})})
     if not isinstance(key, Key):
         key, _ = Key.load_or_create(Path(key) if key else default_path())
-    opened = open_source(
-        Path(source),
-        layout,
-        domain=policy.source.domain,
-        frontal_only=policy.source.frontal_only,
-        limit=limit,
-        max_pixels=policy.image.max_pixels,
-        min_side=policy.image.min_side,
-        mapping=policy.source,
-    )
+    opened = open_under(policy, Path(source), layout, limit)
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)
     domain = opened.domain
@@ -138,19 +138,26 @@ def deidentify(
     with _owned(target):
         survey = take_survey(opened, key)
         identity = _identity(opened, policy, key, seed, limit, survey)
+        decided = read_decisions(target, key)
         _begin(target, identity, instruction_set(torch=bool(method_info(policy.method.name).needs)))
+        _note_settings(target, Path(source), policy, key)
         if (done := finished(target)) is not None:
-            _clean(target)
-            return done
+            if _applied(target) == decided.head:
+                _clean(target)
+                return done
+            _reopen(target, done.folder)
         folders = -(-survey.films // policy.release.shard_size) or 1
-        job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders)
+        job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides)
         count = 0
         for record in _land_all(job, survey, run, workers):
             count += len(record.films) + len(record.quarantine)
             if progress:
                 progress(count, survey.films)
         try:
+            if done is not None:
+                os.rename(done.folder, target / ".superseded")
             outcome = assemble(target, policy, key)
+            _keep_records(target, decided.head)
         except OSError as error:
             raise (error if isinstance(error, OutputError) else explain(error)) from None
         _clean(target)
@@ -221,7 +228,7 @@ def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[Shar
     def tasks() -> Iterator[tuple[Job, Shard]]:
         for shard in _shards(job, survey):
             record = ShardRecord.load(job.out / ".work" / "shards" / f"{shard_name(shard.index)}.json")
-            if record is not None and record.members == _members(shard, job.key) and record.present(build):
+            if record is not None and record.members == _members(shard, job) and record.present(build):
                 landed.append(record)
             else:
                 yield job, shard
@@ -237,8 +244,13 @@ def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[Shar
     yield from landed
 
 
-def _members(shard: Shard, key: Key) -> str:
-    return key.digest("members", *(item.film_id for item in shard.members)).hex()[:32]
+def _members(shard: Shard, job: Job) -> str:
+    """A digest of the studies of a shard and of what was decided of them."""
+    key = job.key
+    ids = [item.film_id for item in shard.members]
+    decided = [(n, job.decisions.get(key.ref(name))) for n, name in enumerate(ids)] if job.decisions else []
+    changes = [str(n).encode() + override.digest(key) for n, override in decided if override is not None]
+    return key.digest("members", *ids, *changes).hex()[:32]
 
 
 def _without_poison(job: Job, shard: Shard) -> tuple[Job, Shard]:
@@ -261,26 +273,33 @@ def _probe(task: tuple[Job, Study]) -> None:
         make([passed])
 
 
-_LINES: dict[str, tuple[list[tuple[str, stations.Station]], stations.MakeFilm]] = {}
+_Line = tuple[list[tuple[str, stations.Station]], stations.MakeFilm]
+_LINES: dict[tuple[str, Override], _Line] = {}
 
 
-def _line(job: Job) -> tuple[list[tuple[str, stations.Station]], stations.MakeFilm]:
-    """The stations of a run, made once a process: models and lexicons are not loaded again for every shard."""
-    if job.run not in _LINES:
-        _LINES.clear()
-        _LINES[job.run] = (
-            stations.build(job.source, job.policy, job.key),
-            stations.MakeFilm(job.policy, job.key, job.seed, job.source.domain.name),
+def _line(job: Job, override: Override = Override()) -> _Line:  # noqa: B008 - frozen
+    """The stations of a run, made once a process: models and lexicons are not loaded again for every shard.
+
+    A study of which an officer decided something has stations of its own, under its own policy and seed.
+    """
+    if (job.run, override) not in _LINES:
+        if override == Override():
+            _LINES.clear()
+        policy, seed = override.policy(job.policy), job.seed if override.seed is None else override.seed
+        _LINES[job.run, override] = (
+            stations.build(job.source, policy, job.key),
+            stations.MakeFilm(policy, job.key, seed, job.source.domain.name),
         )
-    return _LINES[job.run]
+    return _LINES[job.run, override]
 
 
 @quiet()
 def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
     """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
     job, shard = task
-    line, make = _line(job)
+    _line(job)
     passed: list[tuple[Study | Refusal, Study]] = []
+    overrides: list[Override] = []
     kept_back: list[tuple[Study | Refusal, Stopped]] = []
     contents: list[str] = []
     for place, item in enumerate(shard.members):
@@ -290,22 +309,24 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         if place in shard.poisonous:
             kept_back.append((item, Stopped("read", Reason.WORKER_DIED)))
             continue
-        result = stations.passage(item, line)
+        override = job.decisions.get(job.key.ref(item.film_id), Override())
+        if override.keep_back:
+            kept_back.append((item, Stopped("review", Reason.OFFICER)))
+            continue
+        bare = item.but(report=None, report_path=None) if override.way is Way.NO_REPORT else item
+        result = stations.passage(bare, _line(job, override)[0])
         if isinstance(result, Stopped):
             kept_back.append((item, result))
         else:
             assert result.pixels is not None
             passed.append((item, result))
+            overrides.append(override)
             sample = result.pixels[::4, ::4].tobytes()  # one pixel in sixteen tells two films apart as well as all
             contents.append(job.key.digest("content", sample).hex()[:16])
-    studies = [study for _, study in passed]
-    made = make(studies) if passed else []
+    made, tallies = _made([study for _, study in passed], overrides, job)
 
     name = shard_name(shard.index)
-    films, links, tallies = [], [], Counter[str]()
-    if studies and not make.reads_pixels:
-        checked, differed = non_interference.check(studies, made, make, job.key)
-        tallies.update({CHECKED: checked, DIFFERED: differed})
+    films, links = [], []
     for (item, study), result, content in zip(passed, made, contents, strict=True):
         if isinstance(result, Stopped):
             kept_back.append((item, result))
@@ -320,9 +341,32 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         quarantined.append(Quarantined(link["ref"], stopped.station, stopped.reason))
         links.append(link)
     try:
-        return land(job.out, name, _members(shard, job.key), films, quarantined, links, tallies, job.key)
+        return land(job.out, name, _members(shard, job), films, quarantined, links, tallies, job.key)
     except OSError as error:
         return explain(error)
+
+
+def _made(
+    studies: list[Study], overrides: list[Override], job: Job
+) -> tuple[list[Study | Stopped], Counter[str]]:
+    """A film for each study, made together with those under the same settings, and the counts of their proofs."""
+    made: list[Study | Stopped | None] = [None] * len(studies)
+    tallies = Counter[str]()
+    for override in dict.fromkeys(overrides):
+        own = [n for n, other in enumerate(overrides) if other == override]
+        group, make = [studies[n] for n in own], _line(job, override)[1]
+        results = make(group)
+        if not make.reads_pixels:
+            checked, differed = non_interference.check(group, results, make, job.key)
+            tallies.update({CHECKED: checked, DIFFERED: differed})
+        elif not _line(job)[1].reads_pixels:
+            # The release says that its films do not depend on pixels; one that does stays behind.
+            results = [Stopped("review", Reason.METHOD_REFUSED)] * len(group)
+        for n, result in zip(own, results, strict=True):
+            if isinstance(result, Study) and override != Override():
+                result = result.noted(decided={**result.notes.get("decided", {}), "review": override.said})
+            made[n] = result
+    return [result for result in made if result is not None], tallies
 
 
 def _film(study: Study, job: Job, content: str, ref: str) -> Film:
@@ -450,6 +494,50 @@ def _begin(out: Path, identity: dict[str, Any], kernels: dict[str, str]) -> None
         raise explain(error) from None
 
 
+def _note_settings(out: Path, source: Path, policy: Policy, key: Key) -> None:
+    """Keep what the review page needs to make single films again, sealed: blocked terms and paths may name people."""
+    settings = {"source": str(source.absolute()), "policy": policy.model_dump(mode="json")}
+    try:
+        vault.seal(out / SETTINGS, [settings], key)
+    except OSError as error:
+        raise explain(error) from None
+
+
+def _keep_records(out: Path, head: str) -> None:
+    """Keep what landed in each shard: a decision then costs the shard of its study, not the run again."""
+    kept = out / "records"
+    shutil.rmtree(kept, ignore_errors=True)
+    os.rename(out / ".work" / "shards", kept)
+    write_bytes(kept / "applied", head.encode(), mode=0o600)
+
+
+def _applied(out: Path) -> str:
+    """The decision up to which the finished release was made."""
+    try:
+        return (out / "records" / "applied").read_text("ascii")
+    except (OSError, ValueError):
+        return NOTHING
+
+
+def _reopen(out: Path, folder: Path) -> None:
+    """Put the shards of a finished release back where a run works on them. Films are copied: a shard that is made again
+    writes over them, and the release stays whole until the new one is."""
+    shards, images = out / ".work" / "shards", out / ".work" / "build" / "images"
+    try:
+        for record in (out / "records").glob("*.json"):
+            if not (shards / record.name).exists():  # made again already, before a kill
+                shutil.copy2(record, shards / record.name)
+        for film in (folder / "images").rglob("*"):
+            if film.is_file():
+                place = images / film.relative_to(folder / "images")
+                place.parent.mkdir(exist_ok=True)
+                if not place.exists():
+                    shutil.copy2(film, place)
+    except OSError as error:
+        raise explain(error) from None
+
+
 def _clean(out: Path) -> None:
     """Remove what only a running run needs; the lock goes last, with the folder."""
+    shutil.rmtree(out / ".superseded", ignore_errors=True)
     shutil.rmtree(out / ".work", ignore_errors=True)

@@ -38,23 +38,28 @@ def seal(path: Path, links: list[dict[str, Any]], key: Key) -> None:
 
 def open_vault(folder: Path, key: Key) -> Iterator[dict[str, Any]]:
     """Every link of a run, shard by shard."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
     files = sorted(folder.glob("*.vault"))
     if not files:
         raise BadVault("there is no vault at this output")
-    cipher = AESGCM(key.vault_key())
     for path in files:
-        raw = path.read_bytes()
-        if not raw.startswith(_MAGIC):
-            raise BadVault(f"{path.name} is not an updp vault file")
-        body = raw[len(_MAGIC) :]
-        try:
-            plain = cipher.decrypt(body[:12], body[12:], _MAGIC + path.stem.encode())
-        except InvalidTag:
-            raise BadVault(f"{path.name} does not open with this key, or was altered") from None
-        yield from json.loads(plain)
+        yield from unseal(path, key)
+
+
+def unseal(path: Path, key: Key) -> list[dict[str, Any]]:
+    """What ``seal`` wrote at ``path``."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    raw = path.read_bytes()
+    if not raw.startswith(_MAGIC):
+        raise BadVault(f"{path.name} is not an updp vault file")
+    body = raw[len(_MAGIC) :]
+    try:
+        plain = AESGCM(key.vault_key()).decrypt(body[:12], body[12:], _MAGIC + path.stem.encode())
+    except InvalidTag:
+        raise BadVault(f"{path.name} does not open with this key, or was altered") from None
+    found: list[dict[str, Any]] = json.loads(plain)
+    return found
 
 
 def export(out: Path, key: Key, to: Path) -> int:

@@ -140,6 +140,22 @@ class Cleaner:
 
     # -- spans -------------------------------------------------------------------------------------------------------
 
+    def spans(self, report: Report, known: Sequence[str] = ()) -> dict[str, list[Span]]:
+        """What would be taken out of each section, at places in its own text; for people who look over our shoulder."""
+        text = _JOINT.join(report.sections.values())
+        found = self._all_spans(text, self._known_spans(text, known) if known else [])
+        out: dict[str, list[Span]] = {}
+        low = 0
+        for name, part in report.sections.items():
+            high = low + len(part)
+            out[name] = [
+                span._replace(start=max(span.start, low) - low, end=min(span.end, high) - low)
+                for span in found
+                if span.start < high and span.end > low
+            ]
+            low = high + len(_JOINT)
+        return out
+
     def _all_spans(self, text: str, own: list[Span]) -> list[Span]:
         """Spans to replace, ``own`` those of the patient's own identifiers, holes left out; found again and again on
         the tagged text until there is nothing new.

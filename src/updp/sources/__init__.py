@@ -16,10 +16,10 @@ from updp.sources.base import Refusal, Source
 from updp.sources.files import BadSource
 
 if TYPE_CHECKING:
-    from updp.core.policy import SourcePolicy
+    from updp.core.policy import Policy, SourcePolicy
     from updp.sources.base import Layout
 
-__all__ = ["LAYOUTS", "BadSource", "Refusal", "Source", "open_source", "open_sources", "recognise"]
+__all__ = ["LAYOUTS", "BadSource", "Refusal", "Source", "open_source", "open_sources", "open_under", "recognise"]
 
 #: The layouts, in the order they are tried and listed; other packages add theirs in the group ``updp.sources``.
 LAYOUTS: Registry[type[Layout]] = Registry(
@@ -118,3 +118,17 @@ def open_sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Source]]:
         source = open_source(path)
         seen[source.layout] += 1
         yield source.layout if seen[source.layout] == 1 else f"{source.layout}-{seen[source.layout]}", source
+
+
+def open_under(policy: Policy, path: Path, layout: str | None = None, limit: int | None = None) -> Source:
+    """The source at ``path`` as a policy takes it."""
+    return open_source(
+        path,
+        layout,
+        domain=policy.source.domain,
+        frontal_only=policy.source.frontal_only,
+        limit=limit,
+        max_pixels=policy.image.max_pixels,
+        min_side=policy.image.min_side,
+        mapping=policy.source,
+    )

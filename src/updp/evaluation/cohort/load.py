@@ -56,6 +56,37 @@ class Case:
     source: str  # keyed digest of the source
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A release beside its source: certain to be whole, signed with this key, and made from these originals."""
+
+    release: Path
+    facts: dict[str, Any]
+    policy: Policy
+    rows: Mapping[str, Mapping[str, Any]]  # the manifest by release id
+    source: Source
+    originals: list[Original]
+    manifest: str  # digest of the manifest
+    digest: str  # keyed digest of the source
+
+
+def beside(
+    release: Path, source: Path, key: Key, *, vault: Path | None = None, layout: str | None = None
+) -> Beside:
+    """Open a release beside its source; refuses whatever does not belong together."""
+    facts, policy = opened_release(release, key)
+    policy = _with_own_options(policy, vault or release.parent / "vault")
+    rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
+    if not rows:
+        raise NotComparable("the release has no films; there is nothing to measure")
+    links = _originals(rows, vault or release.parent / "vault", key)
+    opened, digest = _source(source, release, policy, key, layout)
+    originals = _studies(opened, rows, links, key)
+    return Beside(
+        release, facts, policy, rows, opened, originals, file_sum(release / "manifest.parquet"), digest
+    )
+
+
 def load_case(
     release: Path,
     source: Path,
@@ -65,22 +96,16 @@ def load_case(
     layout: str | None = None,
     cache: Path,
 ) -> Case:
-    """Open a release beside its source; refuses whatever does not belong together."""
-    facts, policy = _opened(release, key)
-    policy = _with_own_options(policy, vault or release.parent / "vault")
-    rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
-    if not rows:
-        raise NotComparable("the release has no films; there is nothing to measure")
-    links = _originals(rows, vault or release.parent / "vault", key)
-    opened, digest = _source(source, release, policy, key, layout)
-    originals = _studies(opened, rows, links, key)
+    """What a release is judged on, its films decoded into ``cache``."""
+    pair = beside(release, source, key, vault=vault, layout=layout)
+    originals, policy = pair.originals, pair.policy
     if len({(one.patient, one.split) for one in originals}) != len({one.patient for one in originals}):
         raise NotComparable("a patient's films are in two splits; no attack can be trained and tested apart")
-    exhibit = _exhibit(release, originals, opened, policy, cache, digest)
-    return Case(release, exhibit, policy, facts, file_sum(release / "manifest.parquet"), digest)
+    exhibit = _exhibit(release, originals, pair.source, policy, cache, pair.digest)
+    return Case(release, exhibit, policy, pair.facts, pair.manifest, pair.digest)
 
 
-def _opened(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
+def opened_release(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
     """Evidence and policy of a release that is as it was signed, and signed with this key."""
     if not (release / "manifest.parquet").is_file():
         raise NotComparable(f"{release} is not a release: it has no manifest.parquet")
@@ -150,22 +175,13 @@ def _kept_back(path: Path) -> set[str]:
 def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | None) -> tuple[Source, str]:
     """The source, and its keyed digest; refuses one that the run's record says is another."""
     from updp.pipeline.run import take_survey
-    from updp.sources import open_source
+    from updp.sources import open_under
 
     try:
         run = json.loads((release.parent / "run.json").read_bytes())
     except (OSError, ValueError):
         run = {}  # the release was moved away from its run; the vault still tells
-    opened = open_source(
-        place,
-        layout,
-        domain=policy.source.domain,
-        frontal_only=policy.source.frontal_only,
-        limit=run.get("limit"),
-        max_pixels=policy.image.max_pixels,
-        min_side=policy.image.min_side,
-        mapping=policy.source,
-    )
+    opened = open_under(policy, place, layout, run.get("limit"))
     digest = take_survey(opened, key).digest
     if run.get("key") == key.fingerprint and run.get("source") not in (None, digest):
         raise NotComparable("this is not the source the release was made from, or it has changed since")
@@ -228,7 +244,7 @@ def _exhibit(
                 pixels = without_bars(pixels, loaded(source, origin).shape)
             yield grey8(square(pixels, image.size, "crop" if padded else image.fit))
 
-    texts = [_text(source, study, sections) for study in studies]
+    texts = [report_text(source, study, sections) for study in studies]
     described = [_described(study) for study in studies]
     ids = "\n".join(one.name for one in originals)
     real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, shape, real_films)
@@ -247,7 +263,7 @@ def _exhibit(
         ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
         sexes=np.array([study.sex or "" for study in described]),
         real_texts=texts,
-        released_texts=["" if study is None else _text(copy, study, sections) for study in counterparts],
+        released_texts=["" if study is None else report_text(copy, study, sections) for study in counterparts],
         kept_back=np.array([not one.released for one in originals]),
     )
 
@@ -305,7 +321,8 @@ def _described(study: Study) -> Study:
     return study.but(age=age, sex=study.sex or sex_of(given["PatientSex"]))
 
 
-def _text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
+def report_text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
+    """The report of a study as the source has it, these sections of it; "" without one."""
     loader: Callable[[Study], Study] = getattr(source, "load_report", lambda study: study)
     try:
         report: Report | None = loader(study).report

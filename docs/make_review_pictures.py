@@ -1,0 +1,128 @@
+"""Make the pictures of the review page from the virtual hospital: python docs/make_review_pictures.py DEMO
+
+DEMO is a folder with ``hospital``, ``run`` and ``key``, as `updp demo --out DEMO` leaves it. Needs the extra `review`,
+Playwright and Debian's chromium. Readers of the result are simulated, and the picture says so. With ``--check FOLDER``
+every page is drawn at 1280 and 2560 pixels, light and dark, for people to look at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from updp.core.keys import Key
+from updp.release.assemble import finished
+from updp.review.analyse import analyse, into_folder, load_answers
+from updp.review.answers import Answers
+from updp.review.design import design
+from updp.review.plan import Plan
+from updp.review.serve import Review, prepare
+from updp.review.simulate import simulate
+
+PICTURES = Path(__file__).parent / "pictures"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+def studied(run: Path, hospital: Path, key: Key, out: Path, *, simulated: bool) -> Plan:
+    ended = finished(run)
+    assert ended is not None
+    plan = design(ended.folder, hospital, out, key=key, films=24, simulated=simulated, days=0)
+    if simulated:
+        simulate(plan, Answers(out, plan), key)
+    return plan
+
+
+def settled(page: Page) -> None:
+    """Wait for films and thumbnails that are on their way."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
+
+
+def theme(page: Page, name: str) -> None:
+    page.evaluate("name => { document.documentElement.dataset.theme = name; }", name)
+
+
+def pages(page: Page, ready: Review, result: Path) -> dict[str, str]:
+    """The addresses of the pages by name."""
+    base = ready.links[0].address.partition("/enter")[0]
+    page.goto(ready.links[0].address)
+    page.goto(f"{base}/desk/wall?order=nearest")
+    page.wait_for_selector(".tile[href] img.here")
+    film = page.locator(".tile[href]").nth(1).get_attribute("href")
+    page.goto(f"{base}/desk/quarantine")
+    kept = page.locator("tbody a").first.get_attribute("href")
+    return {
+        "desk": f"{base}/desk",
+        "wall": f"{base}/desk/wall?order=nearest",
+        "film": f"{base}{film}",
+        "quarantine": f"{base}/desk/quarantine",
+        "study": f"{base}{kept}",
+        "decisions": f"{base}/desk/decisions",
+        "error": f"{base}/nowhere",
+        "result": result.as_uri(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("demo", type=Path)
+    parser.add_argument("--check", type=Path, help="Draw every page in two sizes and two themes here.")
+    given = parser.parse_args()
+    key = Key.load(given.demo / "key")
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch) / "run"
+        shutil.copytree(given.demo / "run", run)
+        read = Path(scratch) / "study"
+        studied(run, given.demo / "hospital", key, read, simulated=False)
+        plan = studied(run, given.demo / "hospital", key, Path(scratch) / "simulated", simulated=True)
+        found = analyse(plan, load_answers(plan, Path(scratch) / "simulated"))
+        result = into_folder(found, Path(scratch) / "result")
+        ready = prepare(run, key, study=read, source=given.demo / "hospital")
+        assert ready.desk is not None
+        ready.desk._beside()  # whatever runs beside the server is done before a picture is taken
+        threading.Thread(target=ready.server.run, kwargs={"sockets": [ready.listening]}, daemon=True).start()
+        with sync_playwright() as player:
+            browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            desk = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+            reader = browser.new_context(viewport={"width": 1280, "height": 800})
+            page, reading = desk.new_page(), reader.new_page()
+            places = pages(page, ready, result)
+            reading.goto(ready.links[1].address)
+            reading.wait_for_selector("body[data-shown='0']")
+            if given.check:
+                given.check.mkdir(parents=True, exist_ok=True)
+                for width, height in ((1280, 800), (2560, 1440)):
+                    for one in (page, reading):
+                        one.set_viewport_size({"width": width, "height": height})
+                    for name, place in places.items():
+                        page.goto(place)
+                        for shade in ("light", "dark"):
+                            if name == "result":
+                                page.emulate_media(color_scheme=shade)
+                            theme(page, shade)
+                            settled(page)
+                            page.screenshot(path=given.check / f"{name}-{width}-{shade}.png")
+                    for shade in ("light", "dark"):
+                        theme(reading, shade)
+                        settled(reading)
+                        reading.screenshot(path=given.check / f"read-{width}-{shade}.png")
+            else:
+                for name in ("desk", "wall", "film", "result"):
+                    page.goto(places[name])
+                    settled(page)
+                    page.screenshot(path=PICTURES / f"review-{name}.png")
+                for key_name in ("2", "4", "1"):
+                    reading.keyboard.press(key_name)
+                settled(reading)
+                reading.screenshot(path=PICTURES / "review-read.png")
+            browser.close()
+        ready.server.should_exit = True
+
+
+if __name__ == "__main__":
+    main()

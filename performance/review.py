@@ -1,0 +1,149 @@
+"""How fast the review page is: first page, next film, frames of the wall, memory of the server.
+
+    python performance/review.py --films 10000
+
+Makes a release of so many small invented films (method ``pixelate``), opens the desk in Chromium, and prints: seconds
+from the request of the overview and of the wall to the first picture, frames a second while the wall of all films
+scrolls from end to end, milliseconds from the key press to the pixels of the next film of a reader study, and the
+memory of the server with a tenth of the films and with all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.pipeline.run import deidentify
+from updp.release.assemble import finished
+from updp.review.design import design
+
+SECRET = bytes(range(32))
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+SERVER = """
+import sys
+from pathlib import Path
+from updp.core.keys import Key
+from updp.review.serve import prepare
+out, study = map(Path, sys.argv[1:])
+ready = prepare(out, Key(bytes(range(32))), study=study, classify=False)
+print(*(link.address for link in ready.links), flush=True)
+ready.server.run(sockets=[ready.listening])
+"""
+SCROLL = """() => new Promise((done) => {
+  const wall = document.getElementById("wall"), end = wall.scrollHeight - wall.clientHeight, frames = [];
+  const begin = performance.now(), lasts = 4000;
+  const step = (now) => {
+    frames.push(now);
+    wall.scrollTop = end * Math.min(1, (now - begin) / lasts);
+    if (now - begin < lasts) requestAnimationFrame(step); else done(frames);
+  };
+  requestAnimationFrame(step);
+})"""
+
+
+def export(root: Path, films: int) -> Path:
+    """A manifest of films that differ, two a patient."""
+    root.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    with (root / "manifest.csv").open("w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(["film_id", "study_id", "patient_id", "image", "view", "labels"])
+        for n in range(films):
+            coarse = Image.fromarray(rng.integers(20, 230, (6, 6), dtype=np.uint8)).resize((128, 128), Image.BICUBIC)
+            coarse.save(root / f"{n}.png")
+            table.writerow([n, n, n // 2, f"{n}.png", "PA", ("Effusion", "Nodule", "No Finding")[n % 3]])
+    return root
+
+
+def made(root: Path, films: int) -> tuple[Path, Path]:
+    policy = Policy.model_validate(
+        {"burned_in": {"mode": "off"}, "method": {"name": "pixelate"}, "image": {"size": 128},
+         "report": {"mode": "withhold"}, "release": {"shard_size": 500}}
+    )  # fmt: skip
+    source, key = export(root / "export", films), Key(SECRET)
+    deidentify(source, root / "out", policy=policy, key=key, workers=1)
+    ended = finished(root / "out")
+    assert ended is not None
+    design(ended.folder, source, root / "study", key=key, films=40, days=0)
+    return root / "out", root / "study"
+
+
+def memory(pid: int) -> float:
+    """Resident memory of a process, in MiB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
+
+
+def measured(browser: Any, root: Path, films: int) -> float:
+    out, study = made(root, films)
+    begin = time.perf_counter()
+    child = subprocess.Popen([sys.executable, "-c", SERVER, str(out), str(study)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    officer, reader, *_ = child.stdout.readline().split()
+    print(f"{films} films: server ready after {time.perf_counter() - begin:.2f} s")
+    try:
+        page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+        page.goto(officer)
+        base = officer.partition("/enter")[0]
+        for name, path, ready in (("overview", "/desk", ".numbers"), ("wall", "/desk/wall", ".tile img.here")):
+            times = []
+            for _ in range(5):
+                begin = time.perf_counter()
+                page.goto(base + path, wait_until="commit")
+                page.wait_for_selector(ready)
+                times.append(time.perf_counter() - begin)
+            print(f"{films} films: {name} {np.median(times):.3f} s (median of 5, largest {max(times):.3f} s)")
+        frames = np.diff(page.evaluate(SCROLL))
+        print(
+            f"{films} films: wall scrolled from end to end in 4 s: {1000 / frames.mean():.1f} frames a second, "
+            f"95 % of frames within {np.quantile(frames, 0.95):.1f} ms; {page.locator('.tile').count()} tiles exist"
+        )
+        reading = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+        reading.goto(reader)
+        waits = []
+        for n in range(20):
+            reading.wait_for_selector(f"body[data-shown='{n}']")
+            for key in (*("2" * reading.locator("fieldset[id^=finding]").count()), "4", "r", "Enter"):
+                reading.keyboard.press(key)
+            reading.wait_for_selector(f"body[data-shown='{n + 1}']")
+            waits.append(
+                reading.evaluate(
+                    "n => performance.getEntriesByName('shown-' + n)[0].startTime - "
+                    "performance.getEntriesByName('asked-' + n)[0].startTime",
+                    n + 1,
+                )
+            )
+        print(f"next film: {np.median(waits):.0f} ms from key to pixels (median of 20, largest {max(waits):.0f} ms)")
+        used = memory(child.pid)
+        print(f"{films} films: server uses {used:.0f} MiB")
+        return used
+    finally:
+        child.kill()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--films", type=int, default=10_000)
+    given = parser.parse_args()
+    with sync_playwright() as player, tempfile.TemporaryDirectory() as scratch:
+        browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        few = measured(browser, Path(scratch) / "few", given.films // 10)
+        many = measured(browser, Path(scratch) / "many", given.films)
+        print(f"memory: {many - few:+.0f} MiB for ten times the films")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

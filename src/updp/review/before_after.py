@@ -1,0 +1,82 @@
+"""A study before and after: its header, its report with every removed span marked, the findings that stayed.
+
+For inside the hospital only: the left side is the patient's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from updp.core.record import Report
+from updp.reports.categories import HOLE
+from updp.reports.lexicon import whitelist
+
+if TYPE_CHECKING:
+    from updp.reports import Cleaner, Span
+
+
+def header_rows(before: Any, after: Any) -> list[tuple[str, str, str | None]]:
+    """Name, value in the hospital, value in the release for every attribute; None: it is gone."""
+    out = []
+    for element in before:
+        if element.tag.is_private or element.VR == "OB" or element.keyword == "PixelData":
+            continue
+        name = str(element.name)
+        if element.VR == "SQ":
+            kept = None if after is None or element.tag not in after else f"{len(after[element.tag].value)} items"
+            out.append((name, f"{len(element.value)} items", kept))
+            continue
+        kept = None if after is None or element.tag not in after else str(after[element.tag].value)
+        out.append((name, str(element.value), kept or None))
+    hidden = sum(element.tag.is_private for element in before.iterall())
+    if hidden:
+        out.append(("Private elements", str(hidden), None))
+    return out
+
+
+def marked_before(
+    report: Report, cleaner: Cleaner | None, known: Sequence[str], sections: tuple[str, ...]
+) -> list[tuple[str, bool, Markup]]:
+    """Section, whether it leaves, and its text with what was removed marked by category."""
+    leaving = Report({name: text for name, text in report.sections.items() if name in sections})
+    spans = cleaner.spans(leaving, known) if cleaner is not None else {}
+    out = []
+    for name, text in report.sections.items():
+        out.append((name, name in leaving.sections, _marked(text, spans.get(name, ()))))
+    return out
+
+
+def _marked(text: str, spans: Sequence[Span]) -> Markup:
+    parts, end = [Markup("")], 0
+    for span in spans:
+        if span.category == HOLE or span.start < end:
+            continue
+        parts.append(Markup.escape(text[end : span.start]))
+        parts.append(
+            Markup('<mark class="gone"><span>{}</span><small>{}</small></mark>').format(
+                text[span.start : span.end], span.category
+            )
+        )
+        end = span.end
+    parts.append(Markup.escape(text[end:]))
+    return Markup("").join(parts)
+
+
+def marked_after(report: Report) -> list[tuple[str, Markup]]:
+    """Section and released text, with every finding that stayed marked."""
+    terms = sorted(whitelist()["pathology"], key=len, reverse=True)
+    pattern = re.compile(r"\b(" + "|".join(map(re.escape, terms)) + r")\b", re.IGNORECASE)
+    out = []
+    for name, text in report.sections.items():
+        parts, end = [Markup("")], 0
+        for found in pattern.finditer(text):
+            parts.append(Markup.escape(text[end : found.start()]))
+            parts.append(Markup('<mark class="kept">{}</mark>').format(found.group()))
+            end = found.end()
+        parts.append(Markup.escape(text[end:]))
+        out.append((name, Markup("").join(parts)))
+    return out

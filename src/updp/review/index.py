@@ -1,0 +1,296 @@
+"""The films of a release in SQLite, so that the desk answers at once and its memory does not grow with the release.
+
+The index is made from manifest, quarantine list and vault, and made anew when the manifest changes. Where the originals
+are is kept encrypted under the key of the vault. What is measured in the background (how near a film is to its
+original, how well a classifier sees its findings) is added film by film and outlives the server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from updp.core.keys import Key
+from updp.core.record import Study
+from updp.core.storage import OutputError
+from updp.release import manifest
+from updp.release.signature import file_sum
+from updp.release.vault import open_vault
+
+_TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE films (
+  place INTEGER PRIMARY KEY, release_id TEXT UNIQUE, ref TEXT UNIQUE, patient TEXT, view TEXT, labels TEXT,
+  decided TEXT, file_name TEXT, shard TEXT, has_report INTEGER, likeness REAL, seen REAL, stated TEXT
+);
+CREATE TABLE quarantine (ref TEXT PRIMARY KEY, station TEXT, reason TEXT);
+CREATE TABLE originals (ref TEXT PRIMARY KEY, sealed BLOB);
+CREATE INDEX by_likeness ON films (likeness);
+CREATE INDEX by_seen ON films (seen);
+"""
+#: Of one film: likeness to its original, how surely its findings are seen, findings that its report states.
+Measures = tuple[float | None, float | None, str | None]
+#: Orders of the wall, by the name a page asks for.
+ORDERS: Mapping[str, tuple[str, str]] = {
+    "release": ("in the order of the release", "place"),
+    "nearest": ("nearest to its original first", "likeness IS NULL, likeness DESC, place"),
+    "unsure": ("least sure findings first", "seen IS NULL, seen ASC, place"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the wall shows."""
+
+    finding: str = ""
+    view: str = ""
+    decided: str = ""
+    order: str = "release"
+
+    def where(self) -> tuple[str, list[str]]:
+        parts, values = ["1"], []
+        if self.finding == "none":
+            parts.append("coalesce(labels, stated) = '|'")
+        elif self.finding:
+            parts.append("coalesce(labels, stated) LIKE '%|' || ? || '|%'")
+            values.append(self.finding)
+        for name in ("view", "decided"):
+            if value := getattr(self, name):
+                parts.append(f"{name} = ?")
+                values.append(value)
+        return " AND ".join(parts), values
+
+
+class Index:
+    """The films of one release. Every call opens its own connection, so threads may share it."""
+
+    def __init__(self, path: Path, key: Key) -> None:
+        self.path, self.key = path, key
+
+    def _open(self) -> sqlite3.Connection:
+        base = sqlite3.connect(self.path, timeout=10)
+        base.row_factory = sqlite3.Row
+        base.execute("PRAGMA journal_mode=WAL")
+        base.execute("PRAGMA synchronous=NORMAL")
+        return base
+
+    def build(self, release: Path, out: Path) -> bool:
+        """Make the index of a release unless it is there; returns whether it was made."""
+        digest = file_sum(release / "manifest.parquet")
+        try:
+            with closing(self._open()) as base:
+                row = base.execute("SELECT value FROM about WHERE name = 'manifest'").fetchone()
+                if row is not None and row["value"] == digest:
+                    return False
+        except sqlite3.Error:  # no index yet, or one of another version
+            pass
+        measured = self._measured()
+        try:
+            for name in ("", "-wal", "-shm"):
+                self.path.with_name(self.path.name + name).unlink(missing_ok=True)
+            with closing(self._open()) as base, base:
+                base.executescript(_TABLES)
+                refs = {link["release_id"]: link["ref"] for link in open_vault(out / "vault", self.key)
+                        if link.get("release_id")}  # fmt: skip
+                places = ", ".join("?" * 13)
+                base.executemany(f"INSERT INTO films VALUES ({places})", self._rows(release, refs, measured))
+                base.executemany("INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?)", _kept_back(out))
+                base.execute("INSERT INTO about VALUES ('manifest', ?)", (digest,))
+            os.chmod(self.path, 0o600)
+        except sqlite3.Error:
+            raise OutputError("the index of the desk cannot be written; is the disk full?") from None
+        return True
+
+    def _measured(self) -> dict[str, Measures]:
+        """What was measured of films before a part of them was made again."""
+        try:
+            with closing(self._open()) as base:
+                rows = base.execute("SELECT file_name, decided, likeness, seen, stated FROM films").fetchall()
+        except sqlite3.Error:
+            return {}
+        return {row["file_name"] + row["decided"]: (row["likeness"], row["seen"], row["stated"]) for row in rows}
+
+    def _rows(
+        self, release: Path, refs: Mapping[str, str], measured: Mapping[str, Measures]
+    ) -> Iterator[tuple[Any, ...]]:
+        for place, row in enumerate(manifest.read(release / "manifest.parquet")):
+            decided = _words(json.loads(row["decided"] or "{}"))
+            labels = None if row["labels"] is None else "|" + "".join(f"{name}|" for name in row["labels"])
+            yield (
+                place, row["release_id"], refs.get(row["release_id"]), row["patient"], row["view"], labels, decided,
+                row["file_name"], row["shard"], row["has_report"],
+                *measured.get(row["file_name"] + decided, (None, None, None)),
+            )  # fmt: skip
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    def films(self, choice: Choice, offset: int = 0, limit: int = 200) -> tuple[int, list[dict[str, Any]]]:
+        """How many films a choice has, and some of them."""
+        where, values = choice.where()
+        order = ORDERS.get(choice.order, ORDERS["release"])[1]
+        with closing(self._open()) as base:
+            total = base.execute(f"SELECT count(*) FROM films WHERE {where}", values).fetchone()[0]
+            rows = base.execute(
+                f"SELECT release_id, view, coalesce(labels, stated) AS labels, likeness, seen FROM films WHERE {where} "
+                f"ORDER BY {order} LIMIT ? OFFSET ?",
+                [*values, limit, offset],
+            ).fetchall()
+        return total, [dict(row) for row in rows]
+
+    def film(self, release_id: str) -> dict[str, Any] | None:
+        with closing(self._open()) as base:
+            row = base.execute("SELECT * FROM films WHERE release_id = ?", (release_id,)).fetchone()
+        return None if row is None else dict(row)
+
+    def neighbours(self, release_id: str, choice: Choice) -> tuple[str | None, str | None]:
+        """The films before and after one in the order of a choice."""
+        where, values = choice.where()
+        order = ORDERS.get(choice.order, ORDERS["release"])[1]
+        with closing(self._open()) as base:
+            row = base.execute(
+                f"SELECT before, after FROM (SELECT release_id, lag(release_id) OVER (ORDER BY {order}) AS before, "
+                f"lead(release_id) OVER (ORDER BY {order}) AS after FROM films WHERE {where}) WHERE release_id = ?",
+                [*values, release_id],
+            ).fetchone()
+        return (None, None) if row is None else (row["before"], row["after"])
+
+    def choices(self) -> dict[str, list[tuple[str, int]]]:
+        """What films can be filtered by, each with its count."""
+        with closing(self._open()) as base:
+            out = {
+                name: [(row[0], row[1]) for row in base.execute(
+                    f"SELECT {name}, count(*) FROM films WHERE {name} > '' GROUP BY 1 ORDER BY 2 DESC LIMIT 30")]
+                for name in ("view", "decided")
+            }  # fmt: skip
+            told = "SELECT coalesce(labels, stated) AS told, count(*) FROM films WHERE told IS NOT NULL GROUP BY 1"
+            sets = base.execute(told).fetchall()
+        counts: dict[str, int] = {}
+        for row in sets:
+            for name in filter(None, row[0].split("|")):
+                counts[name] = counts.get(name, 0) + row[1]
+        out["finding"] = sorted(counts.items(), key=lambda pair: -pair[1])
+        if none := sum(row[1] for row in sets if row[0] == "|"):
+            out["finding"].append(("none", none))
+        return out
+
+    def quarantine(self, reason: str = "") -> list[dict[str, str]]:
+        with closing(self._open()) as base:
+            rows = base.execute(
+                "SELECT ref, station, reason FROM quarantine WHERE ? IN ('', reason) ORDER BY reason, ref LIMIT 2000",
+                (reason,),
+            ).fetchall()
+        return [dict(row) for row in rows]
+
+    def reasons(self) -> list[tuple[str, int]]:
+        with closing(self._open()) as base:
+            rows = base.execute("SELECT reason, count(*) FROM quarantine GROUP BY 1 ORDER BY 2 DESC").fetchall()
+        return [(row[0], row[1]) for row in rows]
+
+    def kept_back(self, ref: str) -> dict[str, str] | None:
+        with closing(self._open()) as base:
+            row = base.execute("SELECT ref, station, reason FROM quarantine WHERE ref = ?", (ref,)).fetchone()
+        return None if row is None else dict(row)
+
+    # -- originals and measures --------------------------------------------------------------------------------------
+
+    def keep_originals(self, studies: Iterator[tuple[str, Study]]) -> None:
+        """Note where the originals are, encrypted, a few hundred at a time."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        cipher = AESGCM(self.key.vault_key())
+        held: list[tuple[str, bytes]] = []
+
+        def spill() -> None:
+            with closing(self._open()) as base, base:
+                base.executemany("INSERT OR REPLACE INTO originals VALUES (?, ?)", held)
+            held.clear()
+
+        for ref, study in studies:
+            nonce = os.urandom(12)
+            held.append((ref, nonce + cipher.encrypt(nonce, pickle.dumps(study), ref.encode())))
+            if len(held) == 500:
+                spill()
+        spill()
+        with closing(self._open()) as base, base:
+            base.execute("INSERT OR REPLACE INTO about VALUES ('originals', 'kept')")
+
+    def has_originals(self) -> bool:
+        with closing(self._open()) as base:
+            return base.execute("SELECT 1 FROM about WHERE name = 'originals'").fetchone() is not None
+
+    def original(self, ref: str) -> Study | None:
+        """The study of the source behind a film, without its pixels."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        with closing(self._open()) as base:
+            row = base.execute("SELECT sealed FROM originals WHERE ref = ?", (ref,)).fetchone()
+        if row is None:
+            return None
+        sealed = row["sealed"]
+        plain = AESGCM(self.key.vault_key()).decrypt(sealed[:12], sealed[12:], ref.encode())
+        study: Study = pickle.loads(plain)  # authenticated: written by this hospital's key
+        return study
+
+    def unmeasured(self, limit: int = 32) -> list[dict[str, Any]]:
+        with closing(self._open()) as base:
+            rows = base.execute(
+                "SELECT release_id, ref, file_name, labels, has_report, shard FROM films WHERE likeness IS NULL "
+                "ORDER BY place LIMIT ?",
+                (limit,),
+            ).fetchall()
+        return [dict(row) for row in rows]
+
+    def measured(self, values: Mapping[str, Measures]) -> None:
+        """Keep likeness, how well findings are seen, and what reports state, by release id."""
+        with closing(self._open()) as base, base:
+            base.executemany(
+                "UPDATE films SET likeness = ?, seen = ?, stated = ? WHERE release_id = ?",
+                [(*found, name) for name, found in values.items()],
+            )
+
+    def counts(self) -> dict[str, int]:
+        with closing(self._open()) as base:
+            row = base.execute("SELECT count(*), count(likeness), count(DISTINCT patient) FROM films").fetchone()
+        return {"films": row[0], "measured": row[1], "patients": row[2]}
+
+    def with_text(self, release: Path, text: str) -> list[str]:
+        """Refs of released studies whose report or header has a string, whatever its case."""
+        wanted, names = text.strip().lower(), set()
+        for path in sorted((release / "reports").glob("*.jsonl")):
+            for line in path.read_text("utf-8").splitlines():
+                if wanted in line.lower():
+                    report = json.loads(line)
+                    if any(wanted in part.lower() for part in report["sections"].values()):
+                        names.add(report["release_id"])
+        with closing(self._open()) as base:
+            films = base.execute("SELECT release_id, ref, file_name FROM films").fetchall()
+        out = []
+        for row in films:
+            path = release / row["file_name"]
+            inside = path.suffix == ".dcm" and wanted.encode() in path.read_bytes()[:65536].lower()
+            if (row["release_id"] in names or inside) and row["ref"]:
+                out.append(row["ref"])
+        return out
+
+
+def _kept_back(out: Path) -> Iterator[tuple[str, str, str]]:
+    try:
+        lines = (out / "quarantine.jsonl").read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        entry = json.loads(line)
+        yield entry["ref"], entry["station"], entry["reason"]
+
+
+def _words(decided: Mapping[str, Any]) -> str:
+    """A method's decision in words, the same for films that were treated alike."""
+    told = {name.replace("_", " "): value for name, value in sorted(decided.items()) if value is not None}
+    return ", ".join(f"{name} {value}" for name, value in told.items())

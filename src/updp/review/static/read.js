@@ -1,0 +1,195 @@
+// A reader's page: one film, the questions of the plan, and the next film before it is asked for.
+"use strict";
+(async () => {
+  const CONFIDENCE = ["definitely absent", "probably absent", "uncertain", "probably present", "definitely present"];
+  const QUALITY = ["not diagnostic", "poor", "acceptable", "good", "excellent"], AHEAD = 3;
+  const by = (id) => document.getElementById(id), form = by("questions"), rows = by("rows"), message = by("message");
+  const packed = window.updpStudy;
+
+  // -- where answers go: a server, or this browser until they are saved to a file ------------------------------------
+  const server = {
+    async open() {
+      const answer = await fetch("/read/plan", { headers: { accept: "application/json" } });
+      if (!answer.ok) throw new Error((await answer.json()).error);
+      return answer.json();
+    },
+    async film(name) {
+      const answer = await fetch("/read/film/" + name);
+      if (!answer.ok) throw new Error("The film cannot be shown; tell the hospital.");
+      return createImageBitmap(await answer.blob());
+    },
+    async save(answer) {
+      const headers = { "content-type": "application/json", accept: "application/json", "x-form-code": document.querySelector("meta[name=form-code]").content };
+      const reply = await fetch("/read/answers", { method: "POST", headers, body: JSON.stringify(answer) });
+      if (!reply.ok) throw new Error((await reply.json()).error);
+    },
+  };
+  const waiting = new Map();
+  window.updpFilm = (name, address) => waiting.get(name)(address);
+  const folder = packed && {
+    place: `updp ${packed.plan} ${packed.reader}`,
+    async open() { return { ...packed, answers: Object.fromEntries(this.list().map((a) => [a.item, a])) }; },
+    list() { return JSON.parse(localStorage.getItem(this.place) || "[]"); },
+    async film(name) {
+      const address = await new Promise((done, failed) => {
+        waiting.set(name, done);
+        const script = document.createElement("script");
+        script.src = `films/${name}.js`;
+        script.onerror = () => failed(new Error("A film is missing from this folder; copy all of it."));
+        document.head.append(script);
+      });
+      const image = new Image();
+      image.src = address;
+      await image.decode();
+      return createImageBitmap(image);
+    },
+    async save(answer) { localStorage.setItem(this.place, JSON.stringify([...this.list(), answer])); },
+  };
+  const store = packed ? folder : server;
+
+  let study;
+  try { study = await store.open(); } catch (error) { by("place").textContent = "The study cannot be opened."; message.textContent = error.message; return; }
+  const answers = new Map(Object.entries(study.answers).map(([item, answer]) => [Number(item), answer]));
+  const asked = [
+    ...study.findings.map((name, n) => ({ id: "finding-" + n, title: name.replaceAll("_", " "), steps: CONFIDENCE, values: [1, 2, 3, 4, 5] })),
+    { id: "quality", title: "Image quality", steps: QUALITY, values: [1, 2, 3, 4, 5] },
+    { id: "origin", title: "Real or generated?", steps: ["a patient's film", "made by a model"], values: ["real", "generated"], keys: ["R", "G"] },
+  ];
+
+  for (const question of asked) {
+    const field = document.createElement("fieldset"), legend = document.createElement("legend"), steps = document.createElement("div");
+    field.id = question.id;
+    field.className = question.steps === CONFIDENCE ? "short" : "";
+    legend.textContent = question.title;
+    steps.className = "steps";
+    question.values.forEach((value, n) => {
+      const label = document.createElement("label"), input = document.createElement("input"), step = document.createElement("span"), strong = document.createElement("b"), words = document.createElement("span");
+      Object.assign(input, { type: "radio", name: question.id, value });
+      step.className = "step";
+      strong.textContent = value;
+      words.textContent = question.steps[n];
+      step.append(strong, words);
+      label.append(input, step);
+      steps.append(label);
+    });
+    field.append(legend, steps);
+    rows.append(field);
+  }
+  const scale = document.createElement("p");
+  scale.className = "scale";
+  scale.setAttribute("aria-hidden", "true"); // every step says its words to a screen reader
+  CONFIDENCE.forEach((words, n) => { if (n % 2 === 0) scale.append(Object.assign(document.createElement("span"), { textContent: `${n + 1} ${words}` })); });
+  rows.prepend(scale);
+  const fields = [...rows.querySelectorAll("fieldset")];
+  const given = (field) => field.querySelector("input:checked")?.value;
+
+  // -- films, a few ahead ---------------------------------------------------------------------------------------------
+  const viewer = new Viewer([by("film")]), films = new Map();
+  const fetched = (n) => {
+    if (n >= study.items.length || n < 0) return null;
+    if (!films.has(n)) films.set(n, store.film(study.items[n].film).catch((error) => { films.delete(n); throw error; }));
+    for (const old of films.keys()) if (old < n - 2 || old > n + AHEAD + 2) films.delete(old);
+    return films.get(n);
+  };
+  let item = 0, now = 0, since = 0;
+
+  const point = (n) => {
+    now = Math.min(Math.max(n, 0), fields.length - 1);
+    fields.forEach((field, m) => field.classList.toggle("now", m === now));
+    (fields[now].querySelector("input:checked") || fields[now].querySelector("input")).focus({ preventScroll: false });
+  };
+  const first = () => { for (let n = 0; n < study.items.length; n++) if (!answers.has(n)) return n; return study.items.length; };
+  const early = (n) => {
+    const one = study.items[n], before = answers.get(n - 1);
+    if (!study.days || !one || !before || study.items[n - 1].session === one.session) return 0;
+    return Math.max(0, Math.ceil(study.days - (Date.now() - Date.parse(before.at)) / 864e5));
+  };
+  const finish = (title, words) => {
+    const note = document.createElement("div"), head = document.createElement("h2"), text = document.createElement("p");
+    note.className = "finished";
+    note.tabIndex = -1;
+    head.textContent = title;
+    text.textContent = words;
+    note.append(head, text);
+    document.querySelector(".stage").replaceChildren(note);
+    rows.hidden = true;
+    by("answer").disabled = true;
+    note.focus();
+  };
+  const show = async (n) => {
+    item = n;
+    by("done").value = answers.size;
+    document.body.dataset.item = n;
+    delete document.body.dataset.shown;
+    if (n >= study.items.length) {
+      by("place").textContent = `All ${study.items.length} films are read`;
+      return finish("Thank you, that was the last film.", packed ? "Save your answers to a file and send it to the hospital." : "Everything is saved. You may close this page.");
+    }
+    const wait = early(n);
+    if (wait) {
+      by("place").textContent = `${n} of ${study.items.length} films are read`;
+      return finish(`Session ${study.items[n].session} opens in ${wait} ${wait === 1 ? "day" : "days"}.`, "A pause between sessions keeps films from being remembered. Everything is saved.");
+    }
+    by("place").textContent = `Film ${n + 1} of ${study.items.length} · session ${study.items[n].session}`;
+    form.reset();
+    const old = answers.get(n);
+    if (old) {
+      const values = [...old.findings, old.quality, old.origin];
+      fields.forEach((field, m) => { const box = field.querySelector(`input[value="${values[m]}"]`); if (box) box.checked = true; });
+    }
+    message.textContent = "";
+    try {
+      const bitmap = await fetched(n);
+      if (item !== n) return;
+      viewer.reset();
+      viewer.show(0, bitmap);
+      requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.shown = n; performance.mark("shown-" + n); }));
+    } catch (error) { message.textContent = error.message; }
+    since = performance.now();
+    point(0);
+    for (let ahead = 1; ahead <= AHEAD; ahead++) fetched(n + ahead)?.catch(() => {});
+  };
+
+  let saving = false;
+  const answer = async () => {
+    const missing = fields.findIndex((field) => given(field) === undefined);
+    if (missing >= 0) { message.textContent = `Please answer: ${asked[missing].title}`; return point(missing); }
+    if (saving || item >= study.items.length) return;
+    saving = true;
+    const values = fields.map(given), count = study.findings.length;
+    const made = { item, film: study.items[item].film, findings: values.slice(0, count).map(Number), quality: Number(values[count]), origin: values[count + 1], at: new Date().toISOString(), milliseconds: Math.round(performance.now() - since) };
+    performance.mark("asked-" + (item + 1));
+    try {
+      await store.save(made);
+      answers.set(item, made);
+      await show(item + 1 < first() ? item + 1 : first());
+    } catch (error) {
+      message.textContent = error.message && error.message !== "Failed to fetch" ? error.message : "The answer is not saved: the server cannot be reached. Your choices stay here; try again.";
+    } finally { saving = false; }
+  };
+
+  form.addEventListener("submit", (event) => { event.preventDefault(); answer(); });
+  rows.addEventListener("focusin", (event) => { const field = event.target.closest("fieldset"); if (field) { now = fields.indexOf(field); fields.forEach((one) => one.classList.toggle("now", one === field)); } });
+  by("undo").addEventListener("click", () => { if (item > 0 && !rows.hidden) show(item - 1); });
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || rows.hidden) return;
+    const onFilm = document.activeElement === by("film"), key = event.key;
+    const choose = (n, value) => { fields[n].querySelector(`input[value="${value}"]`).checked = true; point(n + 1 < fields.length ? n + 1 : n); };
+    if (/^[1-5]$/.test(key) && !asked[now].keys) choose(now, key);
+    else if (key === "r" || key === "g") choose(fields.length - 1, key === "r" ? "real" : "generated");
+    else if (key === "n") { study.findings.forEach((_, n) => { fields[n].querySelector('input[value="1"]').checked = true; }); point(study.findings.length); }
+    else if (key === "ArrowDown" && !onFilm) point(now + 1);
+    else if (key === "ArrowUp" && !onFilm) point(now - 1);
+    else if (key === "Enter" && !event.target.closest("button")) answer();
+    else if (key === "Backspace") by("undo").click();
+    else if (!viewer.key(event)) return;
+    event.preventDefault();
+  });
+  by("save")?.addEventListener("click", () => {
+    const file = new Blob([JSON.stringify(updpCode.file(packed, folder.list()), null, 1)], { type: "application/json" }), link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = `answers ${packed.reader}.json`;
+    link.click();
+  });
+  show(first());
+})();
