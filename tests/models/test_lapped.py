@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from updp.models.lapped import LappedAutoencoder
+from updp.models.lapped import LappedAutoencoder, grain
 
 WIDTHS = (16, 16, 8, 8, 8)
 
@@ -66,33 +66,36 @@ def test_a_further_stage_draws_larger_films_from_the_same_latents(further):
     assert torch.nn.functional.avg_pool2d(drawn, factor).sub(small.decode(latents)).abs().mean() < 0.1
 
 
-def grainy():
-    made = model(grain=True)
-    with torch.no_grad():
-        torch.nn.init.normal_(made.refine.out.weight, std=0.1)
-        for scale in made.refine.grain:
-            scale.fill_(0.5)
-    return made
-
-
 def test_grain_is_the_same_in_every_film_and_every_call():
-    made, latents = grainy(), torch.zeros(3, 1, 4, 4)
+    made, latents = model(grain=True), torch.zeros(3, 1, 4, 4)
     films = made.decode(latents)
     assert films.equal(made.decode(latents))
     assert films[0].allclose(films[2], atol=1e-6)  # whatever else is in the batch
 
 
-def test_grain_varies_from_pixel_to_pixel_and_is_silent_before_training():
-    flat = torch.zeros(1, 1, 4, 4)
-    assert grainy().decode(flat).std() > 0.01
-    assert model(grain=True).decode(flat).equal(model().decode(flat))
+def test_grain_varies_from_pixel_to_pixel_at_the_amplitude_the_decoder_predicts():
+    made, flat = model(grain=True), torch.zeros(1, 1, 4, 4)
+    quiet = made.decode(flat).std()
+    assert quiet > 1e-3
+    torch.nn.init.constant_(made.refine.amplitude.bias, 3.0)
+    assert made.decode(flat).std() > 3 * quiet
+    torch.nn.init.constant_(made.refine.amplitude.bias, -30.0)
+    assert made.decode(flat).allclose(model().decode(flat), atol=1e-6)
+
+
+def test_both_bands_of_grain_are_free_of_greys():
+    noise = torch.Generator().manual_seed(0)
+    bands = grain(torch.randn(4, 1, 64, 64, generator=noise), torch.randn(4, 1, 32, 32, generator=noise))
+    assert bands.shape == (4, 2, 64, 64)
+    assert torch.nn.functional.avg_pool2d(bands[:, :1], 2).abs().max() < 1e-6
+    assert torch.nn.functional.avg_pool2d(bands[:, 1:], 16).abs().mean() < 0.2
 
 
 def test_other_grain_gives_another_film():
-    made, latents = grainy(), torch.zeros(1, 1, 4, 4)
+    made, latents = model(grain=True), torch.zeros(1, 1, 4, 4)
+    other = grain(torch.randn(1, 1, 64, 64), torch.randn(1, 1, 32, 32))
     base = made.synthesise(latents)
-    noise = [torch.randn(1, 1, side, side) for side in (16, 32, 64)]
-    assert not made.refine(latents, base, noise).allclose(made.refine(latents, base), atol=1e-3)
+    assert not made.refine(latents, base, other).allclose(made.refine(latents, base), atol=1e-3)
 
 
 def test_it_is_built_again_from_its_configuration():

@@ -3,10 +3,10 @@
 Kernels of 32×32 pixels at a stride of 16 overlap, so the code has no block edges. Channels are divided by the square
 root of their spread: coarse ones stay larger than fine ones, and diffusion on the latents learns anatomy before grain.
 The decoder sees the latents and the linear synthesis and adds to it. It doubles maps by repeating pixels and convolving
-them (pixel shuffles leave a grid). With `grain`, noise enters the three largest maps, scaled per channel (Karras et al.
-2019, arXiv 1812.04948): a radiograph's grain is random, and a decoder without a random input can only repeat patterns.
-The noise is one fixed field, so equal latents give equal films. `further` stages draw a film at twice the size each,
-from the same latents.
+them (pixel shuffles leave a grid). With `grain`, it also adds noise in two bands, at an amplitude it predicts for each
+pixel: a radiograph's grain is random, and a decoder without a random input can only repeat patterns. The noise is one
+fixed field, so equal latents give equal films. `further` stages draw a film at twice the size each, from the same
+latents.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from updp.models.layers import Residual, zeroed
 STRIDE, KERNEL = 16, 32
 _MARGIN = (KERNEL - STRIDE) // 2
 _CUTS = (4, 2, 1)  # of the film's side, the maps that see the synthesis
+_GRAIN = 0.01  # of the range: about the grain of a film
 
 
 def _doubled(x: Tensor) -> Tensor:
@@ -48,11 +49,19 @@ class _Further(nn.Module):
         return x, film + self.out(functional.silu(x))
 
 
+def grain(noise: Tensor, coarse: Tensor) -> Tensor:
+    """Two bands of grain N×2×S×S from white noise N×1×S×S and N×1×S/2×S/2: the finest octave, and the one below it."""
+    fine = noise - functional.interpolate(functional.avg_pool2d(noise, 2), scale_factor=2.0, mode="nearest")
+    return torch.cat([fine, functional.interpolate(coarse, scale_factor=2.0, mode="bilinear")], 1)
+
+
 @lru_cache(maxsize=8)
-def grain_field(size: int) -> tuple[Tensor, ...]:
-    """Gaussian noise for the maps at a quarter, a half and all of `size` pixels, the same in every call."""
+def grain_field(size: int) -> Tensor:
+    """The grain of every film of `size` pixels, 1×2×S×S, the same in every call."""
     source = torch.Generator().manual_seed(size)
-    return tuple(torch.randn(1, 1, size // cut, size // cut, generator=source) for cut in _CUTS)
+    return grain(
+        torch.randn(1, 1, size, size, generator=source), torch.randn(1, 1, size // 2, size // 2, generator=source)
+    )
 
 
 class Refinement(nn.Module):
@@ -72,23 +81,23 @@ class Refinement(nn.Module):
         self.base = nn.ModuleList(
             nn.Conv2d(cut * cut, w, 3, padding=1) for cut, w in zip(_CUTS, widths[2:], strict=True)
         )
-        self.grain = nn.ParameterList(nn.Parameter(torch.zeros(w, 1, 1)) for w in widths[2:] if grain)
         self.out = zeroed(nn.Conv2d(widths[-1], 1, 3, padding=1))
+        self.amplitude = zeroed(nn.Conv2d(widths[-1], 2, 3, padding=1)) if grain else None
         self.further = nn.ModuleList(_Further(a, b) for a, b in pairwise([widths[-1], *further]))
 
-    def forward(self, latents: Tensor, base: Tensor, grain: Sequence[Tensor] | None = None) -> Tensor:
-        """`grain` replaces the fixed field, as crops and training want: one map per cut, N×1."""
-        if self.grain and grain is None:
-            grain = grain_field(base.shape[-1])
+    def forward(self, latents: Tensor, base: Tensor, field: Tensor | None = None) -> Tensor:
+        """`field` N×2×S×S is grain other than that of every film: training draws it anew."""
         x = self.blocks[0](self.enter(latents.contiguous(memory_format=torch.channels_last)))
         for i, up in enumerate(self.up):
             x = up(_doubled(x))
             if i > 0:
                 x = x + self.base[i - 1](functional.pixel_unshuffle(base - 0.5, _CUTS[i - 1]))
-                if self.grain and grain is not None:
-                    x = x + self.grain[i - 1] * grain[i - 1].to(x.device, x.dtype)
             x = self.blocks[i + 1](x)
         film: Tensor = base + self.out(functional.silu(x))
+        if self.amplitude is not None:
+            field = grain_field(base.shape[-1]) if field is None else field
+            amplitude = _GRAIN * functional.softplus(self.amplitude(functional.silu(x)) - 1)
+            film = film + (amplitude * field.to(film)).sum(1, keepdim=True)
         for stage in self.further:
             x, film = stage(x, film)
         return film

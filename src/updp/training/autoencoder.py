@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from updp.models.lapped import STRIDE, LappedAutoencoder
+from updp.models.lapped import STRIDE, LappedAutoencoder, grain
 from updp.training.corpus import Corpus
 from updp.training.figures import psnr, relative_power, ssim
 from updp.training.loop import StageConfig
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from updp.models.lpips import Lpips
 
 #: Weights of the decoder's losses beside the absolute error.
-SQUARED, MEANS, PERCEPTUAL, ENERGY, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.004
+SQUARED, MEANS, PERCEPTUAL, ENERGY, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.002
 _NOISE, _SHRINK = 0.25, 0.3  # how far latents are disturbed; fine channels shrink most
 _R1_EVERY, _R1 = 8, 0.1  # penalty on the adversary's slope, at its own amplified input
 _BLOCK, _FLOOR = 16, 2e-3  # pixels of a block whose energy is matched, and the contrast below which none is asked for
@@ -185,8 +185,8 @@ class WithAdversary(nn.Module):
         for kernel in autoencoder.linear:
             kernel.requires_grad_(False)
 
-    def forward(self, latents: Tensor, base: Tensor, grain: list[Tensor] | None = None) -> Tensor:
-        film: Tensor = self.autoencoder.refine(latents, base, grain)
+    def forward(self, latents: Tensor, base: Tensor, field: Tensor | None = None) -> Tensor:
+        film: Tensor = self.autoencoder.refine(latents, base, field)
         return film
 
 
@@ -261,11 +261,12 @@ class DecoderStage:
             rim = x.shape[-1] // (2 * self.cells)
             return x[:, :, rim:-rim, rim:-rim]
 
-        grain = None
-        if coder.refine.grain:  # other noise for every crop: the decoder must not learn the field by heart
-            sides = [(len(latents), 1, STRIDE * self.cells // c, STRIDE * self.cells // c) for c in (4, 2, 1)]
-            grain = [torch.from_numpy(rng.standard_normal(shape, np.float32)).to(device) for shape in sides]
-        made, real = inside(module(cut(latents, 1), cut(base, STRIDE), grain)), inside(cut(films, self.patch))
+        # Other noise for every crop: the decoder must not learn the field by heart.
+        noise = [
+            rng.standard_normal((len(latents), 1, STRIDE * self.cells // c, STRIDE * self.cells // c)) for c in (1, 2)
+        ]
+        field = grain(*(torch.from_numpy(n.astype(np.float32)).to(device) for n in noise))
+        made, real = inside(module(cut(latents, 1), cut(base, STRIDE), field)), inside(cut(films, self.patch))
         truth = made[:n]
         # The grain's phase is nobody's to know: beyond the code's reach errors are not counted point by point.
         error = functional.avg_pool2d(truth - real, 2)
