@@ -17,11 +17,19 @@ HERE = charts.Point("this release: me", "me", (0.55, 0.5, 0.6), (0.9, 0.8, 1.0),
 
 
 def texts(svg: Markup) -> list[str]:
-    return [element.text or "" for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("}text")]
+    return [
+        element.text or ""
+        for element in ElementTree.fromstring(charts.standalone(svg)).iter()
+        if element.tag.endswith("}text")
+    ]
 
 
 def heights(svg: Markup, *labels: str) -> list[float]:
-    drawn = {element.text: element for element in ElementTree.fromstring(svg).iter() if element.tag.endswith("}text")}
+    drawn = {
+        element.text: element
+        for element in ElementTree.fromstring(charts.standalone(svg)).iter()
+        if element.tag.endswith("}text")
+    }
     return [float(drawn[label].get("y")) for label in labels]
 
 
@@ -29,6 +37,13 @@ def test_a_picture_names_every_point_and_what_the_policy_allows():
     svg = charts.plane([POINT, HERE], 0.6, 0.85)
     assert isinstance(svg, Markup)
     assert {"dp-pix 0.5", "this release: me", "allowed by the policy", charts.LINKAGE} <= set(texts(svg))
+
+
+def test_a_picture_inside_a_page_names_no_address_and_a_file_its_name_space():
+    svg = charts.plane([POINT], 0.6, 0.85)
+    assert "http" not in svg
+    assert "xlink" not in svg
+    assert charts.standalone(svg).startswith(b'<svg xmlns="http://www.w3.org/2000/svg" ')
 
 
 def test_a_name_is_text_and_never_markup_or_a_formula():

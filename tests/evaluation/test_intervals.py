@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.chance import hits_within
+from tests.evaluation.pairs import pairs
 from updp.core.measurement import TooFewPatients, patients_needed
 from updp.evaluation.intervals import bootstrap, bootstrap_pairs, jackknife, measure
 from updp.evaluation.statistics import (
@@ -55,16 +56,6 @@ def test_interval_of_few_patients_is_wide_enough():
         found = bootstrap(mean, owner, values, draws=300, rng=rng(seed))
         hits += found.low <= 0 <= found.high
     assert hits_within(hits, 200, 0.92, 1.0)
-
-
-def pairs(seed: int, patients: int = 40, effect: float = 1.0, size: int = 400):
-    """Balanced pairs; each patient is more or less easily matched, in all the pairs it takes part in."""
-    g = rng(seed)
-    left = g.integers(0, patients, size)
-    same = np.arange(size) % 2
-    right = np.where(same == 1, left, (left + g.integers(1, patients, size)) % patients)
-    ease = effect * g.normal(size=patients)
-    return same, ease[left] + ease[right] + g.normal(size=size), left, right
 
 
 def test_interval_of_pairs_covers_the_truth_while_that_of_resampled_pairs_is_too_narrow():

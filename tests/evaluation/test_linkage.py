@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.chance import at_chance, hits_within
+from tests.evaluation.pairs import pairs
 from updp.core.measurement import Measurement
 from updp.evaluation.linkage import fold, identification, retrieval, verification
 from updp.evaluation.statistics import (
@@ -22,16 +23,6 @@ def rng(seed: int = 0) -> np.random.Generator:
 def example(**changes) -> Measurement:
     fields = {"value": 0.62, "low": 0.55, "high": 0.7, "n": 40, "chance": 0.5, "better": "closer to chance"}
     return Measurement("verification AUC", **{**fields, **changes})
-
-
-def pairs(seed: int, patients: int = 40, effect: float = 1.0, size: int = 400):
-    """Balanced pairs; each patient is more or less easily matched, in all the pairs it takes part in."""
-    g = rng(seed)
-    left = g.integers(0, patients, size)
-    same = np.arange(size) % 2
-    right = np.where(same == 1, left, (left + g.integers(1, patients, size)) % patients)
-    ease = effect * g.normal(size=patients)
-    return same, ease[left] + ease[right] + g.normal(size=size), left, right
 
 
 def test_folding_starts_at_one_half_exactly_where_the_interval_includes_it():

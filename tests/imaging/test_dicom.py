@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pydicom
@@ -18,31 +17,11 @@ from pydicom.uid import (
     RLELossless,
 )
 
+from tests.imaging.films import LIMITS, correlation, read, reason
 from tests.sources.exports import CANARY, canary_free, dicom, draw, write_dicom  # noqa: F401
-from updp.core.reasons import Reason, Refused
+from updp.core.reasons import Reason
 from updp.imaging.dicom import codestream_size
-from updp.imaging.read import read_film, read_with_window
-
-LIMITS = {"max_pixels": 1_000_000, "min_side": 64}
-
-
-def read(path: Path) -> np.ndarray:
-    pixels = read_film(path, **LIMITS)
-    assert pixels.dtype == np.float32
-    assert pixels.ndim == 2
-    assert 0 <= pixels.min() < pixels.max() <= 1
-    return pixels
-
-
-def reason(path: Path, **limits: int) -> Reason:
-    with pytest.raises(Refused) as refused:
-        read_film(path, **{**LIMITS, **limits})
-    assert CANARY not in str(refused.value)
-    return refused.value.reason
-
-
-def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.corrcoef(a.ravel(), b.ravel())[0, 1])
+from updp.imaging.read import read_with_window
 
 
 @pytest.mark.parametrize("syntax", [ImplicitVRLittleEndian, ExplicitVRBigEndian, DeflatedExplicitVRLittleEndian])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,30 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.imaging.films import LIMITS, correlation, read, reason
 from tests.sources.exports import CANARY, canary_free, draw, write_film  # noqa: F401
 from updp.core.reasons import Reason, Refused
 from updp.imaging.read import read_film
-
-LIMITS = {"max_pixels": 1_000_000, "min_side": 64}
-
-
-def read(path: Path) -> np.ndarray:
-    pixels = read_film(path, **LIMITS)
-    assert pixels.dtype == np.float32
-    assert pixels.ndim == 2
-    assert 0 <= pixels.min() < pixels.max() <= 1
-    return pixels
-
-
-def reason(path: Path, **limits: int) -> Reason:
-    with pytest.raises(Refused) as refused:
-        read_film(path, **{**LIMITS, **limits})
-    assert CANARY not in str(refused.value)
-    return refused.value.reason
-
-
-def correlation(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.corrcoef(a.ravel(), b.ravel())[0, 1])
 
 
 @pytest.mark.parametrize("suffix", ["png", "bmp", "tif", "gif", "pgm", "jp2"])

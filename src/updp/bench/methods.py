@@ -221,10 +221,10 @@ def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str],
     frontier = {"format": "updp-frontier-1", "points": found, **about}
     write_bytes(out / "frontier.json", (json.dumps(frontier, indent=2) + "\n").encode())
     if found:
-        write_bytes(out / "frontier.svg", picture(rows).encode())
+        write_bytes(out / "frontier.svg", picture(rows))
 
 
-def picture(rows: Sequence[Row]) -> str:
+def picture(rows: Sequence[Row]) -> bytes:
     """The privacy-utility plane twice: for a frozen attacker, and for the strongest one that adapts."""
     limits = GatePolicy()
     halves = []
@@ -241,7 +241,8 @@ def picture(rows: Sequence[Row]) -> str:
                 found.append(point | {"linkage": {"value": m.value, "low": m.low, "high": m.high, "n": m.n}})
         across = f"{title}, max(AUC, 1−AUC)"
         halves.append(charts.Plane(points(found), limits.max_film_linkage, limits.min_skill, across))
-    return charts.planes(halves, "Privacy and utility of every method, frozen and adaptive attacker") + "\n"
+    label = "Privacy and utility of every method, frozen and adaptive attacker"
+    return charts.standalone(charts.planes(halves, label))
 
 
 def cell(m: Measurement | None, percent: bool) -> str:

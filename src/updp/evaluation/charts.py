@@ -238,6 +238,11 @@ def interval(
     return Markup('<span class="bar" role="img" aria-label="{}">{}</span>').format(label, Markup("").join(parts))
 
 
+def standalone(svg: Markup) -> bytes:
+    """A picture as a file of its own; inside a page it needs no name space."""
+    return f"{svg}\n".replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).encode()
+
+
 class _Drawing:
     """A figure, and its SVG once it is drawn."""
 
@@ -258,8 +263,5 @@ def _drawing(width: int, height: int, label: str) -> Iterator[_Drawing]:
         drawing.figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     text = written.getvalue()
     inner = re.sub(_UNUSED, "", text[text.index(">", text.index("<svg")) + 1 :], flags=re.DOTALL)
-    opening = Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" class="chart" '
-        'viewBox="0 0 {} {}" role="img" aria-label="{}">'
-    ).format(width, height, label)
-    drawing.svg = opening + Markup(inner.rstrip().replace("'DejaVu Sans'", _FONT))
+    opening = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(width, height, label)
+    drawing.svg = opening + Markup(inner.rstrip().replace("'DejaVu Sans'", _FONT).replace("xlink:href", "href"))

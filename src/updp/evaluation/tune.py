@@ -116,7 +116,7 @@ def tune(
     write_bytes(target / "frontier.json", (json.dumps(facts, indent=2) + "\n").encode())
     if found:
         picture = charts.plane(points(found), linkage, utility)
-        write_bytes(target / "frontier.svg", f"{picture}\n".encode())
+        write_bytes(target / "frontier.svg", charts.standalone(picture))
     return Frontier(tuple(found), strength, advice, target)
 
 

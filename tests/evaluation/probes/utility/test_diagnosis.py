@@ -9,7 +9,6 @@ import pytest
 
 from tests.chance import near
 from tests.evaluation.probes.utility import small
-from updp.core.cache import MemoryCache
 from updp.evaluation.probes.base import Budget
 from updp.evaluation.probes.utility.diagnosis import Diagnosis, countable, judge_maps, mean_auc
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
@@ -18,16 +17,6 @@ pytestmark = pytest.mark.numeric
 
 QUICK = Budget.quick().but(draws=100, threads=1)
 LEARNED = "AUC relative to real: train released, test real"
-
-
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory):
-    return small.pack(tmp_path_factory.mktemp("pack"))
-
-
-@pytest.fixture(scope="module")
-def cache():
-    return MemoryCache()
 
 
 def run(exhibit, pack, cache=None, seed=0):

@@ -18,16 +18,6 @@ QUICK = Budget.quick().but(draws=100, threads=1)
 SCORE = "image–text score, small vlm"
 
 
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory):
-    return small.pack(tmp_path_factory.mktemp("pack"))
-
-
-@pytest.fixture(scope="module")
-def cache():
-    return MemoryCache()
-
-
 def run(experiment, exhibit, pack, cache=None, seed=0):
     found = experiment.run(exhibit, pack, QUICK, np.random.default_rng(seed), cache)
     assert len({m.name for m in found}) == len(found)
