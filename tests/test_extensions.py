@@ -96,7 +96,7 @@ def test_a_domain_is_added_as_the_guide_says(install, tmp_path, key):
     (export / "manifest.csv").write_text("\n".join(rows) + "\n")
     text = (
         PLAIN.replace("shard_size", "attributes = ['labels']\nshard_size")
-        + "min_side = 16\n[source]\ndomain = 'skin'\n"
+        + "min_side = 16\n[source]\ndomain = 'skin'\n[gate]\nmax_quarantined = 0.2\n"
     )
     made = updp.deidentify(export, tmp_path / "out", key=key, policy=Policy.parse(text), workers=1)
     assert made.released == 5
