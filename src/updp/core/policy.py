@@ -85,7 +85,7 @@ class BurnedInPolicy(Section):
     )
     keep: tuple[str, ...] = Field((), description="Further words allowed to stay on a film.")
     doubt: Literal["paint", "quarantine"] = Field(
-        "paint", description="What becomes of text-like marks nobody can read: painted over, or the film kept back."
+        "paint", description="What becomes of text-like marks that cannot be read: painted over, or the film kept back."
     )
 
 
