@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
@@ -83,6 +84,7 @@ def part_of(module: str) -> str:
     return names[1] if len(names) > 1 and names[1] != "__main__" else "updp"
 
 
+@cache
 def edges(*, registered: bool = True) -> dict[str, set[str]]:
     """Module -> the modules it imports."""
     found = {}
