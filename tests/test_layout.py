@@ -19,6 +19,7 @@ WHOLE = {
     "reports/test_classes.py": "classes of identifiers, by the whole detector",
     "reports/test_linear.py": "the cost of long reports, by the whole detector",
     "reports/test_training.py": "a detector trained on made-up text",
+    "review/test_browser.py": "the review pages in a browser",
     "sources/test_layouts.py": "every layout, by the same tests",
     "sources/test_realdata.py": "public data sets",
 }
