@@ -2,8 +2,8 @@
 
     python performance/film_beyond_record.py --data CHESTXRAY14 --patients 60 --kinds noise shuffled planted keep blur
 
-Patients are those whom no pack and no method weight was trained on (their place under the benchmark key is 0.5 or
-more), with at least three films each. Kinds are controls (noise, shuffled, planted: one patient in three untouched) and
+Patients are those who trained neither the pack nor the shipped weights of methods (``updp.evaluation.cohort.unseen``),
+with at least three films each. Kinds are controls (noise, shuffled, planted: one patient in three untouched) and
 methods by name, at their default strength or at one given as ``name@strength``. Each line is printed when it is done.
 """
 
@@ -22,27 +22,31 @@ from updp.core.keys import Key
 from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.questions import QUESTIONS
-from updp.core.record import BENCHMARK_KEY, Study, place_of
+from updp.core.record import Study
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
+from updp.evaluation.cohort.unseen import unseen
 from updp.evaluation.probes.attacks.film import DELTA, LINKAGE, RANK, Film
 from updp.evaluation.probes.base import Budget
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
 from updp.methods import make_method
+from updp.methods.learned import WEIGHTS
 from updp.models import load_pack
+from updp.models.pack import Pack
 from updp.release.gate import judge
 from updp.sources import open_source
 
 FEWEST_FILMS = 3
 
 
-def read(path: Path, patients: int, most: int, size: int) -> tuple[Exhibit, list[Study]]:
+def read(path: Path, patients: int, most: int, size: int, packs: list[Pack]) -> tuple[Exhibit, list[Study]]:
     """Films of so many unseen patients, at most ``most`` each."""
     source = open_source(path, frontal_only=True)
+    place = unseen(packs)
     people: dict[str, list[Study]] = {}
     for study in source:
-        if isinstance(study, Study) and place_of(study.patient_id, BENCHMARK_KEY) >= 0.5:
+        if isinstance(study, Study) and place(study, source.layout) is not None:
             people.setdefault(study.patient_id, []).append(study)
     several = sorted(name for name, films in people.items() if len(films) >= FEWEST_FILMS)
     chosen = np.random.default_rng(0).permutation(several)[:patients]
@@ -122,7 +126,8 @@ def main() -> None:
     parser.add_argument("--pack", default="cxr256")
     parser.add_argument("--draws", type=int, default=1000)
     options = parser.parse_args()
-    shown, studies = read(options.data, options.patients, options.most, 256)
+    packs = [load_pack(name, verify=False) for name in (options.pack, WEIGHTS)]
+    shown, studies = read(options.data, options.patients, options.most, 256, packs)
     print(f"{len(shown)} films of {len(set(shown.patients))} patients, {len(set(shown.records))} published records")
     heads = [f"{what}, {film}" for film in ("own film", "another film") for what in ("AUC", "beyond twins", "rank-1")]
     print(f"| kind | {' | '.join(heads)} | film question | s |\n|{'---|' * (len(heads) + 3)}")

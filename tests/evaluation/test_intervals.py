@@ -10,7 +10,7 @@ import pytest
 from tests.chance import hits_within
 from tests.evaluation.pairs import pairs
 from updp.core.measurement import TooFewPatients, patients_needed
-from updp.evaluation.intervals import bootstrap, bootstrap_pairs, jackknife, measure
+from updp.evaluation.intervals import bootstrap, bootstrap_pairs, crossed, jackknife, measure
 from updp.evaluation.statistics import (
     auc,
     averaged,
@@ -165,3 +165,56 @@ def test_a_mean_over_parts_is_that_of_each_part_alone_draw_by_draw():
     each = [total(part, w) for part, w in zip(np.split(rows, 3), np.split(weights, 3, axis=1), strict=True)]
     np.testing.assert_allclose(over(rows, weights=weights), np.mean(each, axis=0))
     assert averaged(total, 1) is total
+
+
+def hubs(seed, patients=40, films=4):
+    """Comparisons in which no film belongs to its patient, but some real films are near matches for everybody.
+
+    Rows are (genuine patient, impostor's patient, whether the genuine film was nearer).
+    """
+    rng = np.random.default_rng(seed)
+    near = rng.normal(size=patients)[:, None] + 0.5 * rng.normal(size=(patients, films))
+    rows = []
+    for p in range(patients):
+        for film in range(films):
+            others = rng.permutation(np.delete(np.arange(patients), p))[:8]
+            score = near[p, film] + rng.normal()
+            rivals = near[others, rng.integers(films, size=8)] + rng.normal(size=8)
+            rows += [(p, other, score > rival) for other, rival in zip(others, rivals, strict=True)]
+    return (np.array(column) for column in zip(*rows, strict=True))
+
+
+def test_an_interval_over_both_patients_of_a_comparison_covers_chance_and_is_narrower_than_one_over_one_side():
+    repeats, covered, width, one_sided = 200, 0, 0.0, 0.0
+    for seed in range(repeats):
+        left, right, above = hubs(seed)
+        found = crossed(above, np.ones(len(above)), left, right)
+        other = bootstrap(mean, left, above.astype(float), draws=100, rng=np.random.default_rng(seed))
+        covered += found.low <= 0.5 <= found.high
+        width += found.high - found.low
+        one_sided += other.high - other.low
+    # Five standard deviations of a share of 200 below 0.95.
+    assert covered / repeats > 0.95 - 5 * (0.95 * 0.05 / repeats) ** 0.5
+    assert width < 0.8 * one_sided
+
+
+def test_a_patient_counts_on_whatever_side_a_comparison_has_them():
+    # The third patient wins as the genuine one and loses as the impostor: taken apart, both look like an effect.
+    left, right = np.array(list("aabbcc")), np.array(list("bcacab"))
+    above = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    both = crossed(above, np.ones(6), left, right, fewest=2)
+    one = crossed(above, np.ones(6), left, fewest=2)
+    assert both.value == one.value == 0.5
+    assert both.high - both.low < one.high - one.low
+
+
+def test_a_weighted_comparison_counts_as_often_as_its_weight():
+    left, right = np.array(list("abcd")), np.array(list("dcba"))
+    twice = crossed([1, 1, 0, 1], [1, 1, 1, 1], left, right, fewest=2)
+    weighted = crossed([1, 0, 1], [2, 1, 1], np.array(list("acd")), np.array(list("dba")), fewest=2)
+    assert weighted.value == twice.value
+
+
+def test_comparisons_of_too_few_patients_have_no_interval():
+    with pytest.raises(TooFewPatients):
+        crossed([1, 0], [1, 1], ["a", "b"], ["b", "a"])

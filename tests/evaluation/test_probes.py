@@ -178,9 +178,9 @@ def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeyp
         assert not any(m.detail.get("failed") for m in found)
         return len(optimizers), sum(film.tobytes() in real for film in seen), len(seen)
 
-    # Judges of real, released and both, of three seeds each; captioners raw, released, local, local + released.
-    assert cost(release(1, [2, 7])) == (3 * 3 + 4, len(shown), 2 * len(shown) - 2)
-    assert cost(release(2, [5])) == (2 * 3 + 2, 0, len(shown) - 1)
+    # Judges of real, released and both, three seeds in three parts; captioners raw, released, local, local + released.
+    assert cost(release(1, [2, 7])) == (3 * 9 + 4, len(shown), 2 * len(shown) - 2)
+    assert cost(release(2, [5])) == (2 * 9 + 2, 0, len(shown) - 1)
     assert cost(release(2, [5])) == (0, 0, 0)
 
 

@@ -19,7 +19,8 @@ def test_every_registered_method_keeps_the_protocol(name):
         with pytest.raises(UnknownMethod, match=f"updp train method {name}"):
             make_method(name)
     else:
-        assert isinstance(make_method(name), Method)
+        given = {"gallery": "films"} if name == "donor" else {}
+        assert isinstance(make_method(name, given), Method)
 
 
 def test_listing_methods_loads_no_network():

@@ -174,3 +174,38 @@ def test_where_a_release_is_unlike_the_cohort_is_said():
         "views AP: 70% of this release, 10% of the cohort",
         "views PA: 30% of this release, 90% of the cohort",
     ]
+
+
+@pytest.fixture
+def ships(tmp_path, signer, monkeypatch):
+    """A package that brings one certificate and its signer."""
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    certificate.write(folder / "blur.json", made(), signer)
+    (folder / "signers.txt").write_text(public_key(signer) + "\n")
+    monkeypatch.setattr(certificate, "shipped", lambda: folder)
+    return folder
+
+
+def test_a_certificate_of_the_package_counts_where_it_matches_and_is_passed_over_where_it_does_not(ships):
+    assert {proof.question for proof in certificate.find(Policy(method=BLUR), TODAY).proofs} == {
+        "utility",
+        "membership",
+    }
+    assert certificate.find(Policy(method=MethodPolicy(name="blur", strength=0.4)), TODAY) == certificate.Found()
+
+
+def test_a_hospital_may_shut_out_the_certificates_of_the_package(ships):
+    policy = Policy(method=BLUR, gate=GatePolicy(shipped_certificates=False))
+    assert certificate.find(policy, TODAY) == certificate.Found()
+
+
+def test_a_signer_of_the_package_is_trusted_for_nothing_that_did_not_come_with_it(ships, signed):
+    policy, _ = signed(made(), trust=False)
+    assert [detail for detail in faults(policy) if Fault.UNKNOWN_SIGNER.value in detail]
+
+
+def test_a_certificate_put_beside_those_of_the_package_needs_one_of_its_signers(ships):
+    (ships / "blur.json").unlink()
+    certificate.write(ships / "other.json", made(), Key(bytes(32)))
+    assert certificate.find(Policy(method=BLUR), TODAY) == certificate.Found()

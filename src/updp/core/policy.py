@@ -152,6 +152,9 @@ class GatePolicy(Section):
         (), description="Certificate files of the method beside those that ship; one that does not match blocks."
     )
     certifiers: tuple[str, ...] = Field((), description="Public keys whose certificates are trusted.")
+    shipped_certificates: bool = Field(
+        True, description="Whether certificates that ship with updp count; their signers are trusted for them alone."
+    )
     certificate_days: int | None = Field(None, ge=1, description="Oldest certificate that counts, in days.")
     min_cell: int = Field(
         0,

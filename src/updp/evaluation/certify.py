@@ -1,14 +1,15 @@
 """`updp certify`: measure a method on a large cohort that trained neither it nor its packs, and sign what was found.
 
-Films are sampled from one or more sources as for a bench: whole patients, those with several films first. Only patients
-of the held-out part of each source take part; a patient of the training part of a pack would flatter every figure.
+Films are sampled from one or more sources as for a bench: whole patients, those with several films first. Patients who
+trained the method's packs or those of the attackers have no part: they would flatter every figure. The list of training
+films that a pack brings is searched for every sampled film, so that a copy of a public set under another name is found
+out.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,21 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.core.policy import MethodPolicy
-from updp.evaluation.cohort.sample import NoSample, Sample, exhibit_of, made_once, pack_for, probes_for, take_sample
+from updp.core.policy import MethodPolicy, Policy
+from updp.domains.chest import PACK
+from updp.evaluation.cohort.describe import describe, merge
+from updp.evaluation.cohort.sample import NoSample, exhibit_of, made_once, pack_for, probes_for, take_sample
 from updp.evaluation.cohort.settings import Setting
-from updp.evaluation.evaluate import budget_of, learned_in, run_probes
+from updp.evaluation.cohort.unseen import unseen
+from updp.evaluation.evaluate import budget_of, learned_in, method_use, run_probes
 from updp.release.certificate import Certificate, Subject, write
 
 if TYPE_CHECKING:
     from updp.core.keys import Key
     from updp.core.measurement import Measurement
+    from updp.evaluation.cohort.exhibit import Exhibit
     from updp.evaluation.probes.base import Probe
+    from updp.models.pack import Pack
 
 #: Shares of the patients that attackers and judges learn from, and that they are scored on.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
-#: Decades of age that a cohort is described by.
-DECADES = range(0, 100, 10)
+#: What is a property of the method and not of one release: its films, what it learned from, what its films teach.
+PROBES = ("film", "membership", "diagnosis")
 
 
 def certify(
@@ -52,10 +58,12 @@ def certify(
 
     ``work`` keeps what was sampled, made and learned, so that a run that was cut off goes on.
     """
-    from updp.evaluation.probes import PROBES
-    from updp.methods import pack_of
+    from updp.methods import make_method, pack_of, packs_of
+    from updp.models import load_pack
 
     subject = Subject.of(method, domain)
+    used = {PACK, *packs_of(make_method(method.name, method.options)).values()}
+    place = unseen([load_pack(name, verify=False) for name in sorted(used)])
     setting = Setting(method.name, tuple(sorted(method.options.items())), subject.strength)
     measured: list[Measurement] = []
     described: list[dict[str, Any]] = []
@@ -63,7 +71,9 @@ def certify(
         folder = work or Path(scratch)
         for number, source in enumerate(sources):
             own = folder / f"source-{number}"
-            sample = take_sample(source, films, splits=SPLITS, seed=seed, domain=domain, cache=own / "films")
+            sample = take_sample(
+                source, films, splits=SPLITS, seed=seed, domain=domain, cache=own / "films", place=place
+            )
             if domain not in (None, sample.domain.name):
                 raise NoSample(f"a certificate is of one domain, but sources are of {domain} and {sample.domain.name}")
             domain = sample.domain.name
@@ -71,48 +81,38 @@ def certify(
             exhibit = exhibit_of(sample, made_once(sample, setting, seed, own / "made"))
             cache = learned_in(own / "learned")
             pack = pack_for(sample, pack_of(method.name, method.options, None))
-            asked = probes_for(sample, list(PROBES)) if probes is None else probes
-            measured += run_probes(exhibit, pack, budget_of(quick), seed, probes=asked, cache=cache)
-            described.append(describe(sample))
+            if pack is not None:
+                refuse_seen(exhibit, pack, cache)
+            asked = probes_for(sample, PROBES) if probes is None else probes
+            budget = budget_of(quick).but(films=len(exhibit))
+            use = method_use(Policy(method=method))
+            measured += run_probes(exhibit, pack, budget, seed, probes=asked, cache=cache, method=use)
+            described.append(describe(exhibit))
     subject = replace(subject, domain=domain or subject.domain)
-    made = Certificate(subject, today or dt.date.today(), merge(described), tuple(_plain(m) for m in measured))
+    cohort = merge(described) | {"quick": quick, "seed": seed}
+    made = Certificate(subject, today or dt.date.today(), cohort, tuple(_plain(m) for m in measured))
     write(out, made, key)
     return made
 
 
+class SeenPatients(ValueError):
+    """Films of the cohort trained the models that are to be certified."""
+
+
+def refuse_seen(exhibit: Exhibit, pack: Pack, cache: Any) -> None:
+    """Refuse a cohort with films from the pack's list of training films, whatever name the source goes by."""
+    from updp.evaluation.probes.attacks.features import looked
+    from updp.evaluation.probes.attacks.membership import SAME_FILM, nearest, training_codes
+
+    codes = training_codes(pack)
+    if codes is None:
+        return
+    seen = nearest(looked(exhibit.real, pack, "identity", cache)["embedded"].astype(np.float32), codes) >= SAME_FILM
+    if count := int(seen.sum()):
+        raise SeenPatients(f"{count} of {len(seen)} films trained the pack {pack.name}: certify on other patients")
+
+
 def _plain(m: Measurement) -> Measurement:
     """A measurement without what only the hospital that measured it needs."""
-    kept = ("unit", "patients_needed", "not_measured", "exemption", "probe")
+    kept = ("unit", "patients_needed", "not_measured", "exemption", "probe", "folds", "judges", "judges_start_from")
     return replace(m, detail={name: m.detail[name] for name in kept if name in m.detail})
-
-
-def describe(sample: Sample) -> dict[str, Any]:
-    """A cohort in shares: views, findings, decades of age."""
-    count = len(sample)
-    views: Counter[str] = Counter(study.view or "not known" for study in sample.studies)
-    findings = Counter(label for study in sample.studies for label in study.labels or ())
-    known = sample.ages[~np.isnan(sample.ages)]
-    ages = Counter(f"{min(int(age) // 10 * 10, DECADES[-1])}s" for age in known)
-    return {
-        "films": count,
-        "patients": len({study.patient_id for study in sample.studies}),
-        "views": _shares(views, count),
-        "findings": _shares(findings, count),
-        "ages": _shares(ages, len(known)),
-    }
-
-
-def _shares(counts: Counter[str], total: int) -> dict[str, float]:
-    return {name: round(count / max(1, total), 4) for name, count in sorted(counts.items())}
-
-
-def merge(cohorts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Several cohorts as one, weighted by their films."""
-    films = sum(c["films"] for c in cohorts)
-    out: dict[str, Any] = {"films": films, "patients": sum(c["patients"] for c in cohorts), "sources": len(cohorts)}
-    for kind in ("views", "findings", "ages"):
-        names = sorted({name for c in cohorts for name in c[kind]})
-        out[kind] = {
-            name: round(sum(c["films"] * c[kind].get(name, 0.0) for c in cohorts) / max(1, films), 4) for name in names
-        }
-    return out

@@ -28,6 +28,7 @@ from updp.core.policy import Policy
 from updp.core.questions import Exemption, Outcome
 from updp.core.storage import write_bytes
 from updp.domains import domain_of
+from updp.evaluation.cohort.describe import describe
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
 from updp.release import certificate, construction
 from updp.release.assemble import located, restate
@@ -229,6 +230,7 @@ def judged(
         "measurements": [m.to_json() for m in measured],
         "gate": verdict.to_json(),
         "certificates": list(certified.signed),
+        "unlike_the_cohort": unlike(certified.signed, exhibit),
         "frontier": [dict(point) for point in frontier],
         "evaluation": {
             "quick": quick,
@@ -247,6 +249,13 @@ def judged(
         },
     }
     return facts, verdict
+
+
+def unlike(signed: Iterable[Mapping[str, Any]], exhibit: Exhibit) -> list[str]:
+    """Where the released films are unlike the cohorts of the certificates that answer for them."""
+    released = describe(exhibit.take(~exhibit.kept_back))
+    cohorts = [one["certificate"]["cohort"] for one in signed]
+    return list(dict.fromkeys(words for cohort in cohorts for words in certificate.differences(cohort, released)))
 
 
 def exemptions(case: Case, measured: Sequence[Measurement]) -> dict[str, Exemption]:
@@ -272,6 +281,7 @@ SAVINGS = {
     "networks": "further networks that attackers use",
     "looks": "noise levels of the membership attack",
     "members": "films of the membership attack",
+    "again": "films that the attacker puts through the method itself",
     "rebuilt": "films of the reconstruction attack",
 }
 

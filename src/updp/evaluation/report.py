@@ -50,19 +50,26 @@ def page(
     title: str = "The evidence for this release",
     notice: str = "",
     pairs: list[dict[str, Any]] | None = None,
+    beside: tuple[str, Mapping[str, Any], Policy] | None = None,
 ) -> str:
     """The whole report. ``films`` is a ``sheet``; ``pairs`` are the demonstration's studies before and after.
 
+    ``beside`` is another release to set it against: a title, its facts and its policy.
     A release that readers have looked at and no attacker yet has the readers' part alone.
     """
-    judged = evaluation_part(facts, policy, films) if "evaluation" in facts else Markup()
+    judged = evaluation_part(facts, policy, films, beside) if "evaluation" in facts else Markup()
     read = readers_part(facts["readers"]) if "readers" in facts else Markup()
     return evidence_page(facts, policy, title=title, notice=notice, pairs=pairs, evaluation=judged + read)
 
 
-def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Mapping[str, str]] = ()) -> Markup:
+def evaluation_part(
+    facts: Mapping[str, Any],
+    policy: Policy,
+    films: Sequence[Mapping[str, str]] = (),
+    beside: tuple[str, Mapping[str, Any], Policy] | None = None,
+) -> Markup:
     """What the evaluation adds to the page of a release."""
-    measured = [Measurement.from_json(m) for m in facts["measurements"]]
+    measured = _measured(facts)
     answers = _answers(facts)
     return Markup(
         _templates()
@@ -72,6 +79,7 @@ def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Ma
             about=facts["evaluation"],
             sentence=verdict_sentence(facts),
             rows=summary(facts, policy, measured),
+            other=None if beside is None else _other(*beside),
             changes=changes(facts),
             holds=[a for a in answers if a["outcome"].good],
             fails=[a for a in answers if a["outcome"] in (Outcome.FAILED, Outcome.UNANSWERED)],
@@ -88,7 +96,7 @@ def evaluation_part(facts: Mapping[str, Any], policy: Policy, films: Sequence[Ma
 
 def readers_part(study: Mapping[str, Any]) -> Markup:
     """What a reader study adds to the page of a release (``updp.review.analyse``)."""
-    measured = [Measurement.from_json(m) for m in study["measurements"]]
+    measured = _measured(study)
     metrics = dict.fromkeys(m.metric for m in measured)
     tables = [_readers_table(metric, [m for m in measured if m.metric == metric]) for metric in metrics]
     whole = [m for m in measured if m.protocol == "all findings" and m.measured]
@@ -126,6 +134,16 @@ def _readers_table(metric: str, measured: Sequence[Measurement]) -> dict[str, An
         "rows": list(rows.items()),
         "words": READERS.get(metric, ""),
     }
+
+
+def _measured(facts: Mapping[str, Any]) -> list[Measurement]:
+    return [Measurement.from_json(m) for m in facts["measurements"]]
+
+
+def _other(title: str, facts: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """Verdict and questions of a release that stands beside the one of the page."""
+    rows = summary(facts, policy, _measured(facts))
+    return {"title": title, "sentence": verdict_sentence(facts), "rows": rows}
 
 
 #: How a kind of evidence is called on the page.
@@ -175,6 +193,7 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
             row |= {"m": worst, "bound": f"{word} {bound.allowed(policy.gate, worst):.2f}"}
         else:
             row["detail"] = check["detail"]
+        row["unlike"] = facts.get("unlike_the_cohort", []) if check["kind"] == Kind.CERTIFIED else []
         out.append(row)
     return out
 

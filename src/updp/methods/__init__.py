@@ -62,3 +62,10 @@ def pack_of(name: str, options: Mapping[str, Any], default: str | None) -> str |
     method: Any = METHODS[name]
     field = method.Options.model_fields.get("pack")
     return default if field is None else str(options.get("pack", field.default))
+
+
+def packs_of(method: Method) -> dict[str, str]:
+    """The packs a method runs on, by use: its model pack, and that of its own weights."""
+    options = getattr(method, "options", None)
+    named = {use: getattr(options, use, None) for use in ("pack", "weights")}
+    return {use: str(name) for use, name in named.items() if name}

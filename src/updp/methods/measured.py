@@ -1,7 +1,8 @@
-"""What was measured of each method, for `updp methods`: figures copied by machine from a run of `updp bench methods`.
+"""What was measured of each method, for `updp methods`: figures copied by machine from a bench or from certificates.
 
 ``measured.toml`` beside this file holds them; ``performance/write_measured.py`` writes it from the ``methods.json`` of
-a bench. A method that no bench measured has no entry, and the listing says so.
+`updp bench methods` or from certificates of `updp certify`. A method that neither measured has no entry, and the
+listing says so.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 
 #: Figure of the listing -> fields of the bench's measurement.
 FIGURES: dict[str, dict[str, str]] = {
-    "frozen": {"metric": "verification max(AUC, 1−AUC)", "attacker": "A0 frozen", "protocol": "another film"},
-    "adaptive": {"metric": "strongest linkage"},
-    "utility": {"metric": "AUC relative to real", "regime": "pack judge, test released"},
+    "own": {"metric": "film linkage", "protocol": "own film"},
+    "other": {"metric": "film linkage", "protocol": "another film"},
+    "skill": {"metric": "diagnostic skill kept"},
 }
 #: Options that say where a method's networks come from, not what it does.
 _WHERE = ("pack", "weights")
@@ -37,9 +38,9 @@ class Measured:
     name: str
     options: Mapping[str, Any]
     strength: float | None
-    frozen: Interval | None  # verification max(AUC, 1-AUC), attacker trained on real films, as published
-    adaptive: Interval | None  # the same of the strongest attacker that adapts
-    utility: Interval | None  # AUC of the frozen judge on released films, relative to real ones
+    own: Interval | None  # AUC of finding a released film's original among real films with the same published record
+    other: Interval | None  # the same of another film of the patient
+    skill: Interval | None  # share of the skill above guessing that released films teach
     patients: int  # scored
     films: int
     quick: bool
@@ -54,8 +55,8 @@ class Measured:
         at = "" if self.strength is None else f"at {self.strength:.2g}: "
         options = ", ".join(f"{name} = {value}" for name, value in self.options.items())
         return (
-            f"{at}linked by a frozen attacker {_shown(self.frozen)}, by the strongest that adapts "
-            f"{_shown(self.adaptive)}; findings {_shown(self.utility)} of real; {self.patients} patients"
+            f"{at}its original is found at {_shown(self.own)}, another film of the patient at {_shown(self.other)} "
+            f"(0.5 is guessing); skill kept {_shown(self.skill)}; {self.patients} patients"
             + (f" ({options})" if options else "")
         )
 
@@ -122,9 +123,38 @@ def from_bench(path: Path) -> list[Measured]:
         raise BadMeasurements(f"{path} is no methods.json of updp bench methods ({type(error).__name__})") from error
 
 
+def from_certificate(path: Path) -> Measured:
+    """What a certificate says of its method."""
+    try:
+        held = json.loads(path.read_bytes())["certificate"]
+        subject, cohort = held["subject"], held["cohort"]
+        options = _changed(subject["method"], subject["options"])
+        return Measured(
+            name=subject["method"],
+            options=options,
+            strength=subject["strength"],
+            **{name: _figure(held["measurements"], wanted) for name, wanted in FIGURES.items()},
+            patients=int(cohort["patients"]),
+            films=int(cohort["films"]),
+            quick=bool(cohort["quick"]),
+            pack=", ".join(f"{use} {digest[:12]}" for use, digest in subject["packs"].items()) or "none",
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadMeasurements(f"{path} is no certificate of updp certify ({type(error).__name__})") from error
+
+
+def _changed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not as the method has them by itself."""
+    from updp.methods import make_method
+
+    own = getattr(make_method(name), "options", None)
+    default = {} if own is None else own.model_dump(mode="json")
+    return {key: value for key, value in options.items() if value != default.get(key)}
+
+
 def _figure(measurements: Sequence[Mapping[str, Any]], wanted: Mapping[str, str]) -> Interval | None:
     for one in measurements:
-        if one["value"] is not None and all(one[field] == value for field, value in wanted.items()):
+        if one["value"] is not None and all(one.get(field) == value for field, value in wanted.items()):
             return round(one["value"], 4), round(one["low"], 4), round(one["high"], 4)
     return None
 

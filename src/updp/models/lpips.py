@@ -110,6 +110,14 @@ def installed_weights() -> Path:
     )
 
 
+def has_trunk() -> bool:
+    """Whether the package with AlexNet's weights is installed."""
+    try:
+        return installed_weights().is_file()
+    except MissingRequirement:
+        return False
+
+
 def read_trunk(weights: Path) -> list[tuple[Tensor, Tensor]]:
     """The convolutions of a trunk, from a file of either layout."""
     return _flax(weights)[0] if weights.suffix == ".ckpt" else _trunk(weights)

@@ -346,9 +346,7 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         return explain(error)
 
 
-def _made(
-    studies: list[Study], overrides: list[Override], job: Job
-) -> tuple[list[Study | Stopped], Counter[str]]:
+def _made(studies: list[Study], overrides: list[Override], job: Job) -> tuple[list[Study | Stopped], Counter[str]]:
     """A film for each study, made together with those under the same settings, and the counts of their proofs."""
     made: list[Study | Stopped | None] = [None] * len(studies)
     tallies = Counter[str]()

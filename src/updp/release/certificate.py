@@ -67,7 +67,7 @@ class Subject:
     def of(cls, method: MethodPolicy, domain: str | None = None) -> Subject:
         """The method of a policy as it runs here, on images of a domain."""
         from updp.core import version
-        from updp.methods import make_method, method_info
+        from updp.methods import make_method, method_info, packs_of
         from updp.methods.strength import resolve_strength
         from updp.models import load_pack
 
@@ -76,9 +76,8 @@ class Subject:
         given = getattr(made, "options", None)
         options = {} if given is None else given.model_dump(mode="json")
         packs = {
-            use: hashlib.sha256((load_pack(options[use], verify=False).path / "pack.toml").read_bytes()).hexdigest()
-            for use in ("pack", "weights")
-            if options.get(use)
+            use: hashlib.sha256((load_pack(name, verify=False).path / "pack.toml").read_bytes()).hexdigest()
+            for use, name in packs_of(made).items()
         }
         strength = None if info.default_strength is None else resolve_strength(info, method.strength)
         kept = {name: value for name, value in options.items() if name not in _OWN}
@@ -164,6 +163,13 @@ def shipped() -> Traversable:
     return resources.files("updp.release").joinpath("certificates")
 
 
+def shipped_files() -> list[Traversable]:
+    """The certificates inside the package."""
+    folder = shipped()
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted((entry for entry in found if entry.name.endswith(".json")), key=lambda entry: entry.name)
+
+
 def shipped_signers() -> list[str]:
     """The public keys whose certificates ship with the package."""
     keys = shipped().joinpath("signers.txt")
@@ -188,11 +194,11 @@ def find(policy: Policy, today: dt.date) -> Found:
     if Kind.CERTIFIED not in policy.gate.accept:
         return Found()
     subject = Subject.of(policy.method, policy.source.domain)
-    trusted = [*policy.gate.certifiers, *shipped_signers()]
     signed: list[Mapping[str, Any]] = []
     proofs: list[Proof] = []
     for raw, named in _held(policy):
-        found = check(raw, subject, trusted, policy, today)
+        # A signer of the package vouches for what came with it, and for nothing else that a policy names.
+        found = check(raw, subject, policy.gate.certifiers if named else shipped_signers(), policy, today)
         if isinstance(found, Certificate):
             signed.append(json.loads(raw))
             proofs += _answers(found)
@@ -204,10 +210,8 @@ def find(policy: Policy, today: dt.date) -> Found:
 
 def _held(policy: Policy) -> Iterator[tuple[bytes, bool]]:
     """Every certificate at hand, and whether the policy names it."""
-    folder = shipped()
-    for entry in sorted(folder.iterdir(), key=lambda e: e.name) if folder.is_dir() else []:
-        if entry.name.endswith(".json"):
-            yield entry.read_bytes(), False
+    if policy.gate.shipped_certificates:
+        yield from ((entry.read_bytes(), False) for entry in shipped_files())
     for name in policy.gate.certificates:
         try:
             yield Path(name).read_bytes(), True

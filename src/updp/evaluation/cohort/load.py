@@ -70,9 +70,7 @@ class Beside:
     digest: str  # keyed digest of the source
 
 
-def beside(
-    release: Path, source: Path, key: Key, *, vault: Path | None = None, layout: str | None = None
-) -> Beside:
+def beside(release: Path, source: Path, key: Key, *, vault: Path | None = None, layout: str | None = None) -> Beside:
     """Open a release beside its source; refuses whatever does not belong together."""
     facts, policy = opened_release(release, key)
     policy = _with_own_options(policy, vault or release.parent / "vault")
@@ -82,9 +80,7 @@ def beside(
     links = _originals(rows, vault or release.parent / "vault", key)
     opened, digest = _source(source, release, policy, key, layout)
     originals = _studies(opened, rows, links, key)
-    return Beside(
-        release, facts, policy, rows, opened, originals, file_sum(release / "manifest.parquet"), digest
-    )
+    return Beside(release, facts, policy, rows, opened, originals, file_sum(release / "manifest.parquet"), digest)
 
 
 def load_case(

@@ -29,7 +29,7 @@ from updp.evaluation.cohort.load import decoded, label_matrix
 from updp.evaluation.cohort.settings import Setting
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
-from updp.methods import make_method
+from updp.methods import make_method, packs_of
 from updp.pipeline import stations
 from updp.sources import open_source
 
@@ -39,12 +39,21 @@ if TYPE_CHECKING:
 
 #: Most films one patient brings: a patient with seventy films would be half of the sample.
 PER_PATIENT = 10
-#: Films given to a method at a time.
-_BATCH = 32
+#: Films given to a method at a time, and films kept at a time.
+_BATCH, _KEPT = 32, 96
 #: The stations need a key. Nothing leaves here, so it is the public one of the benchmarks, and so are the splits.
 PUBLIC_KEY = Key(hashlib.sha256(BENCHMARK_KEY).digest())
 #: Films as they are read: burned-in text has a benchmark of its own.
 PLAIN = Policy.model_validate({"burned_in": {"mode": "off"}})
+
+
+#: Gives the split of a study of a layout; None leaves it out.
+Place = Callable[[Study, str], Split | None]
+
+
+def public_place(study: Study, layout: str) -> Split:
+    """The split of the source, else by the benchmark key."""
+    return study.split or split_of(study.patient_id, BENCHMARK_KEY)
 
 
 class NoSample(ValueError):
@@ -93,20 +102,19 @@ def take_sample(
     layout: str | None = None,
     domain: str | None = None,
     cache: Path,
+    place: Place | None = None,
 ) -> Sample:
     """About ``films`` films of whole patients, shared between splits as ``splits`` says.
 
-    ``domain`` is that of the source's layout unless it is given.
+    ``domain`` is that of the source's layout unless it is given. ``place`` gives the split of a study of a layout, or
+    None to leave it out; without it a study falls where its source says, else by the benchmark key.
     """
     image = policy.image
     opened = open_source(
         source, layout, domain=domain, frontal_only=True, max_pixels=image.max_pixels, min_side=image.min_side
     )
-    placed = [
-        item.but(split=item.split or split_of(item.patient_id, BENCHMARK_KEY))
-        for item in opened
-        if isinstance(item, Study) and item.path is not None
-    ]
+    found = (item for item in opened if isinstance(item, Study) and item.path is not None)
+    placed = [study.but(split=(place or public_place)(study, opened.layout)) for study in found]
     chosen = choose(placed, films, splits, seed)
     if not chosen:
         raise NoSample("the source has no film of the splits asked for")
@@ -172,23 +180,22 @@ def _place(seed: int, patient: str) -> bytes:
 # -- methods ---------------------------------------------------------------------------------------------------------
 
 
-def make(sample: Sample, setting: Setting, seed: int, say: Callable[[int, int], None] | None = None) -> Made:
-    """A method's films of a sample, in batches."""
+def make(sample: Sample, setting: Setting, seed: int, rows: range | None = None) -> Made:
+    """A method's films of a sample or of these rows of it, in batches."""
     method = make_method(setting.name, dict(setting.options), sample.domain.name)
-    out = np.zeros_like(np.asarray(sample.real))
-    kept = np.zeros(len(sample), bool)
+    rows = range(len(sample)) if rows is None else rows
+    out = np.zeros((len(rows), *sample.real.shape[1:]), np.uint8)
+    kept = np.zeros(len(rows), bool)
     start = time.perf_counter()
-    for first in range(0, len(sample), _BATCH):
-        rows = range(first, min(first + _BATCH, len(sample)))
-        batch = [sample.studies[i].but(pixels=sample.real[i].astype(np.float32) / 255) for i in rows]
+    for first in range(rows.start, rows.stop, _BATCH):
+        some = range(first, min(first + _BATCH, rows.stop))
+        batch = [sample.studies[i].but(pixels=sample.real[i].astype(np.float32) / 255) for i in some]
         streams = [PUBLIC_KEY.rng("film", study.film_id, str(seed)) for study in batch]
-        for i, done in zip(rows, method.deidentify(batch, setting.strength, streams), strict=True):
+        for i, done in zip(some, method.deidentify(batch, setting.strength, streams), strict=True):
             if done.pixels is not None and done.refused is None:
-                out[i] = grey8(square(done.pixels, out.shape[1], "stretch"))
-                kept[i] = True
-        if say:
-            say(rows.stop, len(sample))
-    return Made(out, kept, (time.perf_counter() - start) / len(sample), origin(sample, setting, seed))
+                out[i - rows.start] = grey8(square(done.pixels, out.shape[1], "stretch"))
+                kept[i - rows.start] = True
+    return Made(out, kept, (time.perf_counter() - start) / max(1, len(rows)), origin(sample, setting, seed))
 
 
 def origin(sample: Sample, setting: Setting, seed: int) -> str:
@@ -198,9 +205,7 @@ def origin(sample: Sample, setting: Setting, seed: int) -> str:
     from updp.models import load_pack
 
     method = make_method(setting.name, dict(setting.options), sample.domain.name)
-    options = getattr(method, "options", None)
-    named = [getattr(options, name, None) for name in ("pack", "weights")]
-    packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in named if name]
+    packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in packs_of(method).values()]
     digests = (hashlib.sha256(pack).hexdigest() for pack in packs)
     whole = [version.__version__, sample.digest, str(seed), setting.label, *digests]
     return hashlib.sha256("\0".join(whole).encode()).hexdigest()
@@ -209,15 +214,25 @@ def origin(sample: Sample, setting: Setting, seed: int) -> str:
 def made_once(
     sample: Sample, setting: Setting, seed: int, folder: Path, say: Callable[[int, int], None] | None = None
 ) -> Made:
-    """``make``, or what an earlier call with the same sample and weights left in ``folder``."""
+    """``make``, or what an earlier call with the same sample and weights left in ``folder``.
+
+    Films are kept some at a time, so that a run that was cut off goes on where it was.
+    """
     came = origin(sample, setting, seed)
+    parts: list[Mapping[str, NDArray[Any]]] = []
+    for first in range(0, len(sample), _KEPT):
+        rows = range(first, min(first + _KEPT, len(sample)))
 
-    def compute() -> dict[str, NDArray[Any]]:
-        done = make(sample, setting, seed, say)
-        return {"films": done.films, "kept": done.kept, "seconds": np.array(done.seconds)}
+        def compute(rows: range = rows) -> dict[str, NDArray[Any]]:
+            done = make(sample, setting, seed, rows)
+            return {"films": done.films, "kept": done.kept, "seconds": np.array(done.seconds * len(rows))}
 
-    held = kept_once(FolderCache(folder), came, compute)
-    return Made(held["films"], held["kept"], float(held["seconds"]), came)
+        parts.append(kept_once(FolderCache(folder), f"{came}-{first}", compute))
+        if say:
+            say(rows.stop, len(sample))
+    films, kept = (np.concatenate([part[name] for part in parts]) for name in ("films", "kept"))
+    seconds = sum(float(part["seconds"]) for part in parts) / len(sample)
+    return Made(films, kept, seconds, came)
 
 
 def exhibit_of(sample: Sample, made: Made) -> Exhibit:

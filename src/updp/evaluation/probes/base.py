@@ -46,10 +46,11 @@ class Budget:
     sizes: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0)  # shares of the training patients of the attacker-size curve
     galleries: tuple[int, ...] = (10, 25, 50, 100, 200, 400)  # patients of the gallery-size curve
     patients: int = 50  # N of the N-patient classifier
-    #: Used beside the identity network: roles of the pack, and a network trained on no film.
-    networks: tuple[str, ...] = ("vlm", "classifier", "imagenet")
+    #: Used beside the identity network: roles of the pack, and networks trained on no film.
+    networks: tuple[str, ...] = ("vlm", "classifier", "imagenet", "alexnet")
     looks: int = 3  # noise levels at which the generator is asked about a film
     members: int = 150  # most members, and most non-members, of membership inference
+    again: int = 300  # most films that A3 puts through a method with networks itself; 0: it runs no method
     rebuilt: int = 400  # most films rebuilt by the reconstruction attack; 0 leaves it out
     threads: int = field(default_factory=threads)  # of the linear algebra
 
@@ -70,6 +71,7 @@ class Budget:
             networks=("imagenet",),
             looks=2,
             members=60,
+            again=0,
             rebuilt=0,
         )
 
@@ -134,7 +136,15 @@ class Inquiry:
     def look_at(self, originals: Exhibit) -> Look:
         from updp.evaluation.probes.attacks.features import Look
 
-        return Look(originals, self.pack, self.budget, self.cache)
+        again = self.made_again if originals.real is self.originals.real else None
+        return Look(originals, self.pack, self.budget, self.cache, again)
+
+    @cached_property
+    def made_again(self) -> dict[str, NDArray[Any]] | None:
+        """Films that the attacker puts through the method itself."""
+        from updp.evaluation.probes.attacks.oracle import made_again
+
+        return made_again(self.exhibit, self.method, self.budget.again, self.cache)
 
     @property
     def rng(self) -> np.random.Generator:
@@ -224,6 +234,17 @@ def within(exhibit: Exhibit, most: int) -> Exhibit:
             kept.append(own)
             taken += len(own)
     return exhibit.take(np.sort(np.concatenate(kept))) if kept else exhibit
+
+
+def cross_fitted(originals: Exhibit, seed: int, enough: int, parts: int = 3) -> list[Exhibit]:
+    """The exhibit as it is split, or, where fewer than ``enough`` patients would be scored, once for each part of the
+    patients, who are scored by what learned from the others."""
+    if len({*originals.patients[originals.rows(*SCORED)].tolist()}) >= enough:
+        return [originals]
+    people = np.unique(originals.patients)
+    part = np.random.default_rng(seed).permutation(len(people)) % parts
+    place = part[np.searchsorted(people, originals.patients)]
+    return [originals.but(splits=np.where(place == k, "test", "train")) for k in range(parts)]
 
 
 def by_patient(patients: NDArray[np.str_], rows: NDArray[Any]) -> list[NDArray[np.intp]]:

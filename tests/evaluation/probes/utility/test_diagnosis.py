@@ -112,7 +112,8 @@ def test_films_without_labels_or_of_one_class_are_not_measured(pack, cache, chan
     assert reason in found["diagnostic skill kept"].reason
 
 
-def test_unlabelled_training_films_leave_only_the_pack_judge(pack, cache):
+def test_unlabelled_training_films_leave_only_the_pack_judge(pack, cache, monkeypatch):
+    monkeypatch.setattr("updp.evaluation.probes.utility.diagnosis.ENOUGH", 0)  # patients stay as they are split
     shown = small.exhibit()
     labels = shown.labels.copy()
     labels[shown.splits == "train"] = np.nan
@@ -132,8 +133,16 @@ def test_some_unknown_labels_are_left_out_and_no_more(pack, cache):
     assert found["diagnostic skill kept"].covers(1.0)
 
 
+def test_few_patients_are_all_scored_by_judges_that_learned_from_the_others(pack, cache):
+    found = run(small.exhibit(), pack, cache)
+    kept = found["diagnostic skill kept"]
+    assert kept.n == len(set(small.exhibit().patients))
+    assert kept.detail["folds"] == 3
+    assert len(found["diagnosis AUC: train released, test real"].detail["judges_alone"]) == 3 * kept.detail["judges"]
+
+
 def test_too_few_patients_is_said(pack):
-    found = run(small.exhibit(patients=12), pack)
+    found = run(small.exhibit(patients=8), pack)
     assert not found["diagnostic skill kept"].measured
     assert "too few patients" in found["diagnostic skill kept"].reason
     assert found["diagnostic skill kept"].detail["patients_needed"] == 10

@@ -11,6 +11,7 @@ from updp.evaluation.probes.base import Budget
 from updp.evaluation.probes.utility import base
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.report_generation import (
+    CONTROLS,
     LOCAL,
     LOCAL_RAW,
     LOCAL_RELEASED,
@@ -54,7 +55,8 @@ def rows(shown):
 def test_regimes_share_no_patient_between_local_and_transfer_and_grow_by_size():
     shown = small.exhibit()
     plans = regimes(shown, shown.rows("train"), (0.1, 0.5, 1.0), 0, quick=False)
-    assert [p.name for p in plans] == [RAW, RELEASED, *([LOCAL, LOCAL_RELEASED, LOCAL_RAW] * 3)]
+    sizes = [LOCAL, LOCAL_RELEASED, LOCAL_RAW]
+    assert [p.name for p in plans] == [RAW, RELEASED, *sizes, *CONTROLS, *sizes, *sizes]
     local = [set(shown.patients[p.pairs[0].rows]) for p in plans if p.name == LOCAL]
     assert local[0] < local[1] < local[2]
     transfer = set(shown.patients[plans[0].pairs[0].rows])
@@ -69,6 +71,37 @@ def test_released_pairs_carry_released_films_and_texts():
     assert [p.side for p in plan.pairs] == ["real", "released"]
     assert set(plan.pairs[1].reports) == {"Released."}
     assert "Released." not in plan.pairs[0].reports
+
+
+def test_controls_give_the_released_reports_films_that_are_not_their_own():
+    shown = small.exhibit(films=3)
+    shown = shown.but(released_texts=[f"Report {i}." for i in range(len(shown))])
+    plans = {p.name: p for p in regimes(shown, shown.rows("train"), (0.2, 1.0), 0, quick=False) if p.share != 1.0}
+    ours = plans[LOCAL_RELEASED].pairs[1]
+    for name in CONTROLS:
+        local, given = plans[name].pairs
+        assert given.reports == ours.reports
+        assert local.side == "real"
+        assert set(local.rows) == set(plans[LOCAL].pairs[0].rows)
+    shuffled, noise, donor = (plans[name].pairs[1] for name in CONTROLS)
+    assert sorted(shuffled.rows) == sorted(ours.rows)
+    assert (shuffled.side, noise.side, donor.side) == ("released", "noise", "real")
+    assert (shown.patients[donor.rows] != shown.patients[ours.rows]).all()
+    assert (shown.labels[donor.rows] == shown.labels[ours.rows]).all()
+
+
+def test_films_that_teach_no_more_than_noise_have_no_gain_over_it():
+    shown = small.exhibit()
+    train, scored = rows(shown)
+
+    def reports_alone(pairs, scored, seed):
+        return perfect(shown)([p._replace(side="real") for p in pairs], scored, seed)
+
+    plans = [regimes(shown, train, (0.25,), 0, quick=False)]
+    found = by_name(compare(shown, scored, train, plans, reports_alone, EFFORT, 0, java=False))
+    for name in CONTROLS:
+        gain = found[f"gain in BLEU-1: local + de-identified, 25% of local minus {name}, 25% of local"]
+        assert near(gain, 0)
 
 
 def test_more_films_that_teach_give_a_gain_whose_interval_excludes_zero():

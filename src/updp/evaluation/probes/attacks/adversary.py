@@ -8,8 +8,9 @@ them counts is decided on training patients held out of their training, never on
 - A0 holds real films only: the frozen network.
 - A1 trains on released films whose patients it knows, and compares released with released.
 - A2 trains on released and real films of known patients, and compares released with real: the pairs it is scored on.
-- A3 may also run the de-identifier on films of its own. It knows which real film each released one of the training
-  patients came from, and de-identifies the candidates as well, so that it compares released with released too.
+- A3 also knows which real film each released one of the training patients came from, and runs the de-identifier on
+  films of its own and on those of the candidates (``oracle``), so that it compares released with released too. Where it
+  does not run the method, it uses the released films of its candidates.
 """
 
 from __future__ import annotations
@@ -265,6 +266,8 @@ def ways_of(
     if view == "A3" and protocol == "another film" and wanted("oracle"):
         # The candidate goes through the de-identifier too, and both are compared as released films.
         ways["oracle"] = _learned(look, "oracle", False, people, pairs, settings)
+    if view == "A3" and look.again is not None and wanted("again"):
+        ways["again"] = _learned(look, "again", protocol == "own film", people, pairs, settings)
     return ways
 
 
@@ -277,7 +280,8 @@ def _learned(
     settings: dict[str, float],
 ) -> Vectors:
     """The linear metric or the map, with the setting that was given or that held-out pairs prefer."""
-    make, choices = (_mapped, _STRENGTHS) if way == "map" else (_linear, _RIDGES)
+    make = {"map": _mapped, "again": _made_again}.get(way, _linear)
+    choices = _STRENGTHS if way == "map" else _RIDGES
     mark = key_of(np.concatenate(people))
 
     def vectors(setting: float) -> Vectors:
@@ -314,6 +318,22 @@ def _mapped(look: Look, film: bool, people: list[NDArray[np.intp]], strength: fl
     x = codes["released"][rows].astype(np.float64)
     weights = np.linalg.solve(x.T @ x + strength * np.eye(x.shape[1]), x.T @ target.astype(np.float64))
     return unit(codes["released"] @ weights.astype(np.float32)), places
+
+
+def _made_again(look: Look, film: bool, people: list[NDArray[np.intp]], ridge: float) -> Vectors:
+    """Released films beside what the attacker's own run of the method makes of each candidate. Of the training films it
+    has both, and learns what two runs on one film have in common, or two films of one patient."""
+    assert look.again is not None
+    there: NDArray[np.bool_] = look.again["there"]
+    rows, who = _owners(people)
+    both = there[rows]
+    who = np.arange(len(rows)) if film else who
+    codes = look.codes
+    x = np.concatenate([codes["released"][rows], codes["again"][rows[both]]])
+    weights = discriminant(x, np.concatenate([who, who[both]]), ridge)
+    right = unit(codes["again"] @ weights)
+    right[~there] = 0
+    return unit(codes["released"] @ weights), right
 
 
 def _owners(people: list[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

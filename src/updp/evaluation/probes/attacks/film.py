@@ -11,7 +11,11 @@ interval needs no correction. Where patients are few, all of them are scored in 
 others (cross-fitting).
 
 Twins: released films of other patients with the same record, in place of the patient's own. They were made from the
-same record without the patient's pixels. The difference to them is what the pixels add.
+same record without the patient's pixels. The difference to them, against the same impostors, is what the pixels add.
+
+Every comparison belongs to two patients, the genuine one and the impostor, and the intervals count both
+(``intervals.crossed``). A pair with few impostors places its film roughly and counts for less: the share of n impostors
+that a film of no patient outscores has the variance (n + 2) / 12 n, and pairs are weighted by its inverse.
 """
 
 from __future__ import annotations
@@ -23,10 +27,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
-from updp.evaluation.intervals import measure
+from updp.evaluation.intervals import crossed, measure
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary, frozen
-from updp.evaluation.probes.attacks.matching import IMPOSTORS, Genuine, Protocol, genuine_pairs
-from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, by_patient, roc_points, too_few
+from updp.evaluation.probes.attacks.matching import IMPOSTORS, NONE, Genuine, Protocol, genuine_pairs
+from updp.evaluation.probes.base import (
+    SCORED,
+    Inquiry,
+    Probe,
+    absent,
+    by_patient,
+    cross_fitted,
+    roc_points,
+    too_few,
+)
 from updp.evaluation.statistics import mean, tpr_at_fpr
 
 LINKAGE, DELTA = "film linkage", "film linkage beyond twins"
@@ -35,7 +48,6 @@ RANK = "film linkage rank-1"
 METRICS = (LINKAGE, DELTA, *RATES.values(), RANK)
 #: With fewer scored patients than this, every patient is scored, by attackers who trained on the others.
 ENOUGH = 150
-FOLDS = 3
 
 
 @dataclass(frozen=True)
@@ -44,36 +56,71 @@ class Scores:
 
     patients: NDArray[np.str_]
     genuine: NDArray[np.float64]  # G
-    impostors: NDArray[np.float64]  # G × IMPOSTORS
-    twins_above: NDArray[np.float64]  # G, the share of impostors that a twin outscores
+    impostors: NDArray[np.float64]  # G × IMPOSTORS, NaN where there are fewer
+    others: NDArray[np.str_]  # G × IMPOSTORS, their patients
+    twins: NDArray[np.float64]  # G × IMPOSTORS, the share of twins that outscore each
     twins_first: NDArray[np.float64]  # G, how often a twin outscores them all
 
     @property
+    def there(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self.impostors)
+
+    @property
     def above(self) -> NDArray[np.float64]:
-        """The share of its impostors that a genuine pair outscores; its mean is the AUC among matched pairs."""
-        return _above(self.genuine, self.impostors)
+        """Whether each impostor is outscored, ties counting half; its mean is the AUC among matched pairs."""
+        return _above(self.genuine[:, None], self.impostors)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """How much each comparison counts."""
+        out: NDArray[np.float64] = self.there / (self.there.sum(1, keepdims=True) + 2)
+        return out
+
+    @property
+    def first(self) -> NDArray[np.bool_]:
+        out: NDArray[np.bool_] = ((self.above == 1) | ~self.there).all(1)
+        return out
 
 
 def _above(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    won: NDArray[np.float64] = ((own[:, None] > others) + 0.5 * (own[:, None] == others)).mean(1)
-    return won
+    out: NDArray[np.float64] = (own > others) + 0.5 * (own == others)
+    return out
+
+
+def _places(rows: NDArray[np.intp], wanted: NDArray[np.intp]) -> NDArray[np.intp]:
+    out: NDArray[np.intp] = np.searchsorted(rows, wanted)
+    return out
 
 
 def score(linker: Linker, pairs: Genuine, patients: NDArray[np.str_]) -> Scores:
     """What one attacker says of the pairs."""
-
-    def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
-        out: NDArray[np.float64] = np.einsum("...d,...d->...", linker.left[a], linker.right[b], dtype=np.float64)
-        return out
-
-    above, first = np.zeros(len(pairs)), np.zeros(len(pairs))
-    for twins in pairs.twins.T:  # one at a time, which bounds memory
-        own, others = product(twins, pairs.real), product(twins[:, None], pairs.impostors)
-        above += _above(own, others) / pairs.twins.shape[1]
-        first += (own[:, None] > others).all(1) / pairs.twins.shape[1]
-    probes = pairs.released
-    impostors = product(probes[:, None], pairs.impostors)
-    return Scores(patients[probes], product(probes, pairs.real), impostors, above, first)
+    probes = np.unique(np.concatenate([pairs.released, pairs.twins.reshape(-1)]))
+    candidates = np.unique(np.concatenate([pairs.real, pairs.impostors.reshape(-1)]))
+    # Where there is none, the last row is looked up, and is not counted below.
+    similarity = linker.similarity(probes, candidates)
+    there, others = pairs.impostors != NONE, patients[pairs.impostors]
+    own, stand_ins = _places(probes, pairs.released), _places(probes, pairs.twins)
+    real, impostors = _places(candidates, pairs.real), _places(candidates, pairs.impostors)
+    won, met = np.zeros(there.shape), np.zeros(there.shape)
+    first, twins = np.zeros(len(pairs)), np.zeros(len(pairs))
+    for twin, place in zip(pairs.twins.T, stand_ins.T, strict=True):
+        # A twin of the impostor's own patient would find the impostor: it stands in for nobody.
+        fair = there & (twin != NONE)[:, None] & (patients[twin][:, None] != others)
+        above = _above(similarity[place, real][:, None], similarity[place[:, None], impostors])
+        won += np.where(fair, above, 0)
+        met += fair
+        some = fair.any(1)
+        first += some & ((above == 1) | ~fair).all(1)
+        twins += some
+    return Scores(
+        patients[pairs.released],
+        similarity[own, real],
+        np.where(there, similarity[own[:, None], impostors], np.nan),
+        others,
+        # By symmetry: of two real films with one record, either is as likely to be the nearer one to a third patient's.
+        np.where(met > 0, won / np.maximum(met, 1), 0.5),
+        np.where(twins > 0, first / np.maximum(twins, 1), 1 / (1 + there.sum(1))),
+    )
 
 
 class Film(Probe):
@@ -100,7 +147,7 @@ class Film(Probe):
         parts: list[Scores] = []
         about: dict[str, Any] = {"unmatched": 0, "held_out_auc": [], "training_patients": []}
         ways: set[str] = set()
-        for originals in folds(inquiry):
+        for originals in cross_fitted(inquiry.originals, inquiry.seed, ENOUGH):
             look = inquiry.look_at(originals)
             exhibit = look.exhibit
             try:
@@ -125,69 +172,73 @@ class Film(Probe):
         if have < FEWEST_PATIENTS:
             reason = too_few(have, "patients whose record another patient shares")
             return absent(METRICS, reason, chance=0.5, n=have, needed=FEWEST_PATIENTS, **who)
-        above = np.concatenate([part.above for part in parts])
-        twins = np.concatenate([part.twins_above for part in parts])
-        return self._figures(inquiry, parts, patients, above, twins, who)
+        return self._figures(inquiry, parts, patients, who)
 
     def _figures(
-        self,
-        inquiry: Inquiry,
-        parts: list[Scores],
-        patients: NDArray[np.str_],
-        above: NDArray[np.float64],
-        twins: NDArray[np.float64],
-        who: dict[str, Any],
+        self, inquiry: Inquiry, parts: list[Scores], patients: NDArray[np.str_], who: dict[str, Any]
     ) -> list[Measurement]:
         options: dict[str, Any] = {"seed": inquiry.seed, "draws": inquiry.budget.draws, "better": "lower", **who}
+        there, above, twins, weights, rivals = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("there", "above", "twins", "weights", "others")
+        )
         # Attackers of two folds have scales of their own: scores are compared after each is standardised.
         same = np.concatenate([_standard(part, part.genuine) for part in parts])
         other = np.concatenate([_standard(part, part.impostors) for part in parts])
-        truth = np.concatenate([np.ones(len(same), bool), np.zeros(other.size, bool)])
-        scores = np.concatenate([same, other.reshape(-1)])
-        curve = {**who["detail"], "roc": roc_points(truth, scores), "twins_auc": float(twins.mean())}
+        place = np.flatnonzero(there) // there.shape[1]  # the pair of each impostor
+        truth = np.concatenate([np.ones(len(same), bool), np.zeros(len(place), bool)])
+        curve = roc_points(truth, np.concatenate([same, other[there]]))
+        sides = (weights[there], patients[place], rivals[there])
+        about = {**who["detail"], "roc": curve, "twins_auc": float(np.average(twins[there], weights=sides[0]))}
         out = [
-            measure(LINKAGE, mean, patients, above, **(options | {"detail": curve}), chance=0.5),
-            measure(DELTA, mean, patients, above - twins, chance=0.0, **options),
+            _compared(LINKAGE, above[there], *sides, chance=0.5, **(options | {"detail": about})),
+            _compared(DELTA, (above - twins)[there], *sides, chance=0.0, **options),
         ]
         for rate, metric in RATES.items():
-            if other.size * rate < 10:
+            if len(place) * rate < 10:
                 need = int(np.ceil(10 / rate))
-                reason = f"{other.size} pairs of different patients cannot show this rate, at least {need} needed"
+                reason = f"{len(place)} pairs of different patients cannot show this rate, at least {need} needed"
                 out += absent([metric], reason, chance=rate, **who)
                 continue
 
             def low(rows: Any, weights: Any = None, rate: float = rate) -> Any:
                 index = np.asarray(rows, np.intp)
-                picked = np.concatenate([same[index], other[index].reshape(-1)])
-                labels = np.concatenate([np.ones(len(index), bool), np.zeros(other[index].size, bool)])
+                met = there[index]
+                picked = np.concatenate([same[index], other[index][met]])
+                labels = np.arange(len(picked)) < len(index)
                 each = None
                 if weights is not None:
                     w = np.atleast_2d(np.asarray(weights, float))
-                    each = np.concatenate([w, np.repeat(w, other.shape[1], axis=1)], axis=1)
+                    each = np.concatenate([w, w[:, np.flatnonzero(met) // met.shape[1]]], axis=1)
                 return tpr_at_fpr(labels, picked, rate, each)
 
             few = options | {"draws": min(200, inquiry.budget.draws)}
             out.append(measure(metric, low, patients, np.arange(len(same)), chance=rate, **few))
-        first = np.concatenate([part.above == 1 for part in parts]).astype(float)
+        first = np.concatenate([part.first for part in parts]).astype(float)
         # Several impostors may be films of one patient, so that guessing succeeds more often than one time in twenty.
         guessed = float(np.concatenate([part.twins_first for part in parts]).mean())
         out.append(measure(RANK, mean, patients, first, chance=guessed, **options))
         return out
 
 
+def _compared(
+    metric: str,
+    values: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    patients: NDArray[np.str_],
+    others: NDArray[np.str_],
+    **options: Any,
+) -> Measurement:
+    """A mean over comparisons, each of a patient with another."""
+    found = crossed(values, weights, patients, others)
+    floor = 0.0 if metric == LINKAGE else -1.0
+    detail = {**options.pop("detail"), "rows": len(values), "unit": "patients", "level": 0.95}
+    options.pop("draws")
+    n = len(set(patients.tolist()))
+    return Measurement(metric, found.value, max(floor, found.low), min(1.0, found.high), n, detail=detail, **options)
+
+
 def _standard(part: Scores, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    centre, spread = part.impostors.mean(), max(float(part.impostors.std()), 1e-12)
+    centre, spread = np.nanmean(part.impostors), max(float(np.nanstd(part.impostors)), 1e-12)
     out: NDArray[np.float64] = (values - centre) / spread
     return out
-
-
-def folds(inquiry: Inquiry) -> list[Any]:
-    """The exhibit as it is split, or, where few patients would be scored, once for each part of the patients."""
-    originals = inquiry.originals
-    scored = len({*originals.patients[originals.rows(*SCORED)].tolist()})
-    if scored >= ENOUGH:
-        return [originals]
-    people = np.unique(originals.patients)
-    part = np.random.default_rng(inquiry.seed).permutation(len(people)) % FOLDS
-    place = part[np.searchsorted(people, originals.patients)]
-    return [originals.but(splits=np.where(place == k, "test", "train")) for k in range(FOLDS)]

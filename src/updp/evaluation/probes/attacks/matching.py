@@ -12,16 +12,17 @@ from updp.evaluation.probes.base import Pairs, by_patient
 
 #: Another film of the patient, or the very film the released one was made from.
 Protocol = Literal["another film", "own film"]
-#: Impostors of each genuine pair, and released films in place of its own; drawn with repetition where fewer share the
-#: record.
+#: Most impostors of each genuine pair, and most released films in place of its own; all where fewer share the record.
 IMPOSTORS, TWINS = 20, 20
+#: Fills the rows of pairs with fewer.
+NONE = -1
 #: Other films of the patient that a released film is compared with.
 CANDIDATES = 3
 
 
 @dataclass(frozen=True)
 class Genuine:
-    """Genuine pairs with their matched impostors and twins; row numbers of one exhibit."""
+    """Genuine pairs, their matched impostors and twins; row numbers of one exhibit, ``NONE`` where there are fewer."""
 
     released: NDArray[np.intp]  # G
     real: NDArray[np.intp]  # G, of the same patient
@@ -82,14 +83,15 @@ def genuine_pairs(
 
 
 def _draw(rows: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """So many of the rows, each as often as any other up to one."""
-    times = -(-count // len(rows))
-    return np.concatenate([rng.permutation(rows) for _ in range(times)])[:count]
+    """At most so many of the rows, none twice: where each stands for as much, the twins of a record balance out."""
+    drawn = rng.permutation(rows)[:count]
+    return np.pad(drawn, (0, count - len(drawn)), constant_values=NONE)
 
 
 def matched_pairs(pairs: Genuine, impostors: int = 4) -> Pairs:
     """Genuine pairs and some of their impostors as pairs of the same and of different patients."""
     shown = pairs.impostors[:, :impostors]
-    left = np.concatenate([pairs.released, np.repeat(pairs.released, shown.shape[1])])
-    right = np.concatenate([pairs.real, shown.reshape(-1)])
+    there = shown != NONE
+    left = np.concatenate([pairs.released, np.broadcast_to(pairs.released[:, None], shown.shape)[there]])
+    right = np.concatenate([pairs.real, shown[there]])
     return Pairs(left, right, np.arange(len(left)) < len(pairs))

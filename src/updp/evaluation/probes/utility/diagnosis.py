@@ -5,6 +5,9 @@ frozen judge of PrivDiff-Net; a judge learns from released films and looks at re
 released films; and one learns from both. Each is set against the same judge on real films, over the same patients and
 the same resamples. A ratio of AUCs never falls far: a judge that guesses has 0.5, so every ratio carries what guessing
 would give as its chance level, and the share of skill kept, (AUC − 0.5) over the same of real, beside it.
+
+Where fewer patients would be scored than make a ratio of skills sure, all of them are, in turn, by judges that learned
+from the others (cross-fitting).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from updp.core.cache import Cache
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, find
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
-from updp.evaluation.probes.base import SCORED, Inquiry, Probe, with_detail
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, cross_fitted, with_detail
 from updp.evaluation.probes.utility.base import Effort, patients_in
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
 from updp.evaluation.statistics import auc, ratio
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 Labels = NDArray[np.float32]
 #: A finding counts if so many films have it, so many do not, and so many patients have it.
 LEAST_FILMS, LEAST_PATIENTS = 5, 3
+#: With fewer scored patients than this, every patient is scored, by judges that learned from the others.
+ENOUGH = 500
 AGES = ((0.0, 40.0, "under 40"), (40.0, 60.0, "40 to 59"), (60.0, 200.0, "60 and over"))
 
 PACK_REAL, PACK_RELEASED = "pack judge, test real", "pack judge, test released"
@@ -131,39 +136,41 @@ class Diagnosis(Probe):
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         effort, seed, small = Effort.of(inquiry.budget), inquiry.seed, inquiry.originals
         # Judges of real films learn from all originals; all are scored on the films that have a counterpart.
-        labelled = np.flatnonzero(
-            np.isin(small.splits, SCORED) & ~np.isnan(small.labels).all(axis=1) & ~small.kept_back
-        )
-        scored = small.take(labelled)
+        known = ~np.isnan(small.labels).all(axis=1) & ~small.kept_back
+        parts = cross_fitted(small, seed, ENOUGH)
+        places = [np.flatnonzero(np.isin(part.splits, SCORED) & known) for part in parts]
+        scored = small.take(np.concatenate(places))
         counted = countable(scored.labels, scored.patients)
         n = patients_in(scored, np.arange(len(scored)))
-        if not len(labelled):
+        if not len(scored):
             return _absent("no film of the scored patients is labelled", n)
         if n < FEWEST_PATIENTS:
             return _absent(f"too few patients: {n} scored, at least {FEWEST_PATIENTS} needed", n)
         if not len(counted):
             why = f"no finding has {LEAST_FILMS} films with and without it, of {LEAST_PATIENTS} patients"
             return _absent(why, n)
-        trial, missing = _try(small, labelled, counted, inquiry.pack, effort, seed, inquiry.cache)
+        tried = [
+            _try(part, place, counted, inquiry.pack, effort, inquiry.cache)
+            for part, place in zip(parts, places, strict=True)
+        ]
+        trial, missing = _together(scored, counted, tried, parts, seed, effort.draws)
         found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
         for regime, why in missing.items():
             found += [Measurement.missing(metric, why, n=n, regime=regime) for metric in _metrics(regime)]
-        more: dict[str, Any] = {"findings": list(trial.findings), "judges": effort.judges}
+        more: dict[str, Any] = {"findings": list(trial.findings), "judges": effort.judges, "folds": len(parts)}
         more["judges_start_from"] = "ImageNet" if has_imagenet() else "the pack's findings network"
         if len(small) < len(inquiry.whole):
             more["films_left_out"] = len(inquiry.whole) - len(small)
         return [with_detail(m, **more) for m in (_kept(found, n), *found)]
 
 
+#: Scores of every regime, the mean AUC of each judge alone, and why a regime could not be had.
+Tried = tuple[dict[str, Floats], dict[str, list[float]], dict[str, str]]
+
+
 def _try(
-    small: Exhibit,
-    place: NDArray[np.intp],
-    counted: NDArray[np.intp],
-    pack: Pack,
-    effort: Effort,
-    seed: int,
-    cache: Cache | None,
-) -> tuple[Trial, dict[str, str]]:
+    small: Exhibit, place: NDArray[np.intp], counted: NDArray[np.intp], pack: Pack, effort: Effort, cache: Cache | None
+) -> Tried:
     """Every regime that can be had on the films in these places, and why the others cannot."""
     from updp.evaluation.probes.utility.encoding import encode, encode_released
 
@@ -208,21 +215,43 @@ def _try(
     for regime in [r for r, s in scores.items() if not np.isfinite(s[:, counted]).all()]:
         missing[regime] = "the judge's scores are not all finite"
         del scores[regime]
+    return scores, alone, missing
+
+
+def _together(
+    scored: Exhibit,
+    counted: NDArray[np.intp],
+    tried: list[Tried],
+    parts: list[Exhibit],
+    seed: int,
+    draws: int,
+) -> tuple[Trial, dict[str, str]]:
+    """All parts as one trial. Judges of two parts have scales of their own: a finding's scores are standardised in
+    each part by those for real films."""
+    missing = {regime: why for _, _, absent in tried for regime, why in absent.items()}
+    regimes = [regime for regime in tried[0][0] if all(regime in scores for scores, _, _ in tried)]
+
+    def standard(scores: Mapping[str, Floats], regime: str) -> Floats:
+        if len(tried) == 1:
+            return scores[regime]
+        like = scores.get(AGAINST.get(regime, regime), scores[regime])
+        out: Floats = (scores[regime] - like.mean(0)) / np.maximum(like.std(0), 1e-12)
+        return out
+
     # A finding that no training film has teaches a judge nothing, and would pull every mean to chance alike.
-    taught = (
-        teachable(small.labels[small.rows("train")])[counted] if REAL_REAL in scores else np.ones(len(counted), bool)
-    )
-    counted = counted[taught] if taught.any() else counted
+    taught = np.all([teachable(part.labels[part.rows("train")])[counted] for part in parts], axis=0)
+    if REAL_REAL in regimes and taught.any():
+        counted = counted[taught]
     trial = Trial(
-        truth[:, counted],
-        small.patients[place],
+        scored.labels[:, counted],
+        scored.patients,
         tuple(FINDINGS[j] for j in counted),
-        {regime: s[:, counted] for regime, s in scores.items()},
-        alone,
+        {r: np.concatenate([standard(scores, r) for scores, _, _ in tried])[:, counted] for r in regimes},
+        {r: [auc for _, alone, _ in tried for auc in alone[r]] for r in regimes if r in tried[0][1]},
         seed,
-        effort.draws,
+        draws,
     )
-    return trial, missing
+    return trial, {regime: why for regime, why in missing.items() if regime not in regimes}
 
 
 def judge_maps(

@@ -7,6 +7,10 @@ paper prints one run without intervals; here every figure has one over patients.
 hold decides as much as what it is given, so the patients are shared out several times, each time with a captioner of
 another seed: a figure is the mean over these sharings, and what each one alone says stands beside.
 
+Reports alone teach a captioner to write, whatever film is beside them. Three controls say what the released films add:
+the transferred reports with one another's released films (shuffled), with noise, and with a real film of another
+transferring patient that has the same labels (donor).
+
 What differs from the paper: the captioner is small (`captioner`), films have one view, and "raw" is the
 real film with its real report, where the paper's is a film generated from the unfiltered report. `lora`
 takes the large models.
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
 
 LOCAL, RAW, RELEASED = "local only", "transfer raw", "transfer de-identified"
 LOCAL_RAW, LOCAL_RELEASED = "local + raw", "local + de-identified"
+SHUFFLED, NOISE, DONOR = "local + shuffled films", "local + noise films", "local + donor films"
+CONTROLS = (SHUFFLED, NOISE, DONOR)
 #: Fewest films with a report that a captioner is trained on.
 LEAST_FILMS = 4
 
@@ -55,7 +61,7 @@ Write = Callable[[Sequence["Pairs"], NDArray[Any], int], list[str]]
 class Pairs(NamedTuple):
     """Films, as rows of one side of the exhibit, and their reports: what a captioner learns from."""
 
-    side: str  # "real" or "released"
+    side: str  # "real", "released" or "noise"
     rows: NDArray[Any]
     reports: list[str]
 
@@ -101,7 +107,7 @@ def share_of(exhibit: Exhibit, rows: NDArray[Any], share: float, seed: int) -> N
 
 
 def regimes(exhibit: Exhibit, rows: NDArray[Any], shares: Sequence[float], seed: int, quick: bool) -> list[Regime]:
-    """Every regime at every size; a quick budget leaves out the two that use raw transfers."""
+    """Every regime at every size, controls at the smallest; a quick budget leaves out raw transfers and controls."""
     local, transfer = hospitals(exhibit, rows, seed)
 
     def pairs(side: str, of: NDArray[Any]) -> Pairs:
@@ -117,7 +123,26 @@ def regimes(exhibit: Exhibit, rows: NDArray[Any], shares: Sequence[float], seed:
         out += [Regime(LOCAL, share, (ours,)), Regime(LOCAL_RELEASED, share, (ours, released))]
         if not quick:
             out.append(Regime(LOCAL_RAW, share, (ours, raw)))
+        if not quick and share == min(shares):
+            out += [Regime(name, share, (ours, pairs)) for name, pairs in controls(exhibit, released, seed).items()]
     return out
+
+
+def controls(exhibit: Exhibit, released: Pairs, seed: int) -> dict[str, Pairs]:
+    """The transferred reports with films that are not their own."""
+    rng = np.random.default_rng([seed, len(released.rows)])
+    rows, owners = released.rows, exhibit.patients[released.rows]
+    labels = np.nan_to_num(exhibit.labels[rows])
+    donors = []
+    for row, owner, told in zip(rows, owners, labels, strict=True):
+        apart = np.abs(labels - told).sum(1) + np.where(owners == owner, np.inf, 0)
+        nearest = rows[apart == apart.min()] if np.isfinite(apart).any() else np.array([row])
+        donors.append(int(rng.choice(nearest)))
+    return {
+        SHUFFLED: released._replace(rows=rng.permutation(rows)),
+        NOISE: released._replace(side="noise"),
+        DONOR: Pairs("real", np.array(donors, np.intp), released.reports),
+    }
 
 
 class ReportGeneration(Probe):
@@ -172,6 +197,13 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
     maps = {"real": encode(exhibit.real, pack, cache).last, "released": encode_released(exhibit, pack, cache).last}
     config = CaptionerConfig(effort.steps)
 
+    def seen(pairs: Pairs) -> NDArray[Any]:
+        if pairs.side == "noise":
+            shape = (len(pairs.rows), *exhibit.real.shape[1:])
+            return encode(np.random.default_rng(0).integers(0, 256, shape, np.uint8), pack, cache).last
+        found: NDArray[Any] = maps[pairs.side][pairs.rows]
+        return found
+
     def enough(films: int) -> CaptionerConfig:
         """A captioner that stops early writes short reports, the more so the more films it has to learn from."""
         passes = -(-effort.passes * films // config.batch)
@@ -180,7 +212,7 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
     def write(pairs: Sequence[Pairs], scored: NDArray[Any], seed: int) -> list[str]:
         reports = [report for p in pairs for report in p.reports]
         vocabulary = Vocabulary(pack.vlm.tokenizer, reports)
-        learned = np.concatenate([standardised(maps[p.side][p.rows]) for p in pairs])
+        learned = np.concatenate([standardised(seen(p)) for p in pairs])
         asked = standardised(maps["real"][scored])
 
         def texts() -> list[str]:
@@ -248,10 +280,12 @@ def compare(
         out += [*found, with_detail(f1, **detail)]
     smallest = min((p.share for p in plans[0] if p.share is not None), default=None)
     if smallest is not None:
-        pair = (f"{LOCAL_RELEASED}, {smallest:.0%} of local", f"{LOCAL}, {smallest:.0%} of local")
-        out = [*_against(references, written, patients, pair, "minus", seed, effort.draws), *out]
+        ours, *others = (f"{name}, {smallest:.0%} of local" for name in (LOCAL_RELEASED, LOCAL, *CONTROLS))
+        pairs = [(ours, other) for other in others if other in planned]
+        gains = [_against(references, written, patients, pair, "minus", seed, effort.draws) for pair in pairs]
+        out = [*(m for gain in gains for m in gain), *out]
     kept = _against(references, written, patients, (RELEASED, RAW), "relative to", seed, effort.draws)
-    left_out = {"left_out": f"regime {LOCAL_RAW}, METEOR"} if effort.quick else {}
+    left_out = {"left_out": f"regimes {', '.join((LOCAL_RAW, *CONTROLS))}; METEOR"} if effort.quick else {}
     return [with_detail(m, **left_out) for m in (*kept, *out)]
 
 
