@@ -31,7 +31,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 def studied(run: Path, hospital: Path, key: Key, out: Path, *, simulated: bool) -> Plan:
     ended = finished(run)
     assert ended is not None
-    plan = design(ended.folder, hospital, out, key=key, films=24, simulated=simulated, days=0)
+    plan = design(ended.folder, hospital, out, key=key, films=16, simulated=simulated, days=0)
     if simulated:
         simulate(plan, Answers(out, plan), key)
     return plan

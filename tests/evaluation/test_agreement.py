@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
-from updp.evaluation.agreement import cohen_kappa, films_needed, fleiss_kappa, kappa_variance, mean_kappa
+from updp.evaluation.agreement import cohen_kappa, films_needed, fleiss_kappa, kappa_variance, mean_kappa, perfect_bound
 from updp.evaluation.intervals import bootstrap
 
 
@@ -86,3 +86,12 @@ def test_a_plan_without_sense_is_refused(wrong):
     given = {"kappa": 0.8, "prevalence": 0.3} | wrong
     with pytest.raises(ValueError, match="kappa and shared"):
         films_needed(**given)
+
+
+def test_perfect_agreement_of_few_films_leaves_room():
+    halves = np.arange(20) % 2
+    both = np.stack([halves, halves], axis=1)
+    # With half of the films positive chance agrees in half of them: kappa falls by twice the share of disagreement.
+    assert perfect_bound(both) == pytest.approx(1 - 2 * (1 - 0.05 ** (1 / 20)))
+    assert perfect_bound(np.tile(both, (50, 1))) > 0.99
+    assert np.isnan(perfect_bound(np.ones((5, 2))))

@@ -180,3 +180,14 @@ def test_without_records_of_shards_everything_is_made_again_and_comes_out_alike(
     after = films(again(ran, key))
     assert after == {name: data for name, data in before.items() if name in after}
     assert len(after) == FILMS - 1
+
+
+def test_a_film_that_was_altered_in_the_release_is_made_again(ran, key):
+    before = films(folder_of(ran))
+    name = key.film("MRN7741982-0")
+    path = next(folder_of(ran).rglob(f"{name}.png"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")  # of the same size
+    decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, 11), "officer"))
+    after = films(again(ran, key))
+    assert after[name] == before[name]
+    assert len(after) == FILMS - 1

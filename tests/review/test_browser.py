@@ -176,11 +176,11 @@ def test_the_officer_compares_by_keyboard(desk_page, server):
     page.keyboard.press("+")
     page.wait_for_function("document.getElementById('reading').textContent.includes('125 %')")
     page.keyboard.press("]")
-    page.wait_for_function("document.getElementById('reading').textContent.includes('level 136')")
+    page.wait_for_function("document.getElementById('reading').textContent.includes('L 136')")
     for key in ("d", "e", "f"):
         page.keyboard.press(key)
     assert page.locator("[data-mode=plain]").get_attribute("aria-checked") == "true"
-    assert "window 255" in reading.inner_text()
+    assert "W 255" in reading.inner_text()
     before = page.url
     page.keyboard.press("n")
     page.wait_for_url(lambda url: url != before)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from updp.core.measurement import Floats
+from updp.core.measurement import MISS, Floats
 
 
 def _rows(count: int, weights: ArrayLike | None) -> Floats:
@@ -68,6 +68,19 @@ def fleiss_kappa(readings: ArrayLike, weights: ArrayLike | None = None) -> Any:
         observed = w @ ((counts * (counts - 1)).sum(axis=1) / (readers * (readers - 1))) / total
         expected = ((w @ counts / (total * readers)[:, None]) ** 2).sum(axis=1)
     return _same_kind(_corrected(observed, expected), weights)
+
+
+def perfect_bound(readings: ArrayLike) -> float:
+    """The lower bound of a kappa of 1, of a films x readings table: resampling films that all agree gives 1 again.
+
+    The share of films with a disagreement has the exact one-sided bound 1 - 0.05^(1/n); kappa falls by it over what is
+    left beside chance.
+    """
+    table = np.asarray(readings)
+    shares = np.array([(table == name).mean() for name in np.unique(table)])
+    left = 1 - float((shares**2).sum())
+    apart = 1 - MISS ** (1 / len(table))
+    return max(-1.0, 1 - apart / left) if left > 1e-12 else math.nan
 
 
 def kappa_variance(table: ArrayLike) -> float:

@@ -43,6 +43,7 @@ from updp.release.assemble import Outcome, assemble, finished
 from updp.release.construction import CHECKED, DIFFERED
 from updp.release.provenance import provenance
 from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
+from updp.release.signature import file_sum
 from updp.sources.base import Refusal
 
 if TYPE_CHECKING:
@@ -519,18 +520,20 @@ def _applied(out: Path) -> str:
 
 def _reopen(out: Path, folder: Path) -> None:
     """Put the shards of a finished release back where a run works on them. Films are copied: a shard that is made again
-    writes over them, and the release stays whole until the new one is."""
-    shards, images = out / ".work" / "shards", out / ".work" / "build" / "images"
+    writes over them, and the release stays whole until the new one is. A film that is not as it was made is left out,
+    so that its shard is made again."""
+    shards, build = out / ".work" / "shards", out / ".work" / "build"
     try:
-        for record in (out / "records").glob("*.json"):
-            if not (shards / record.name).exists():  # made again already, before a kill
-                shutil.copy2(record, shards / record.name)
-        for film in (folder / "images").rglob("*"):
-            if film.is_file():
-                place = images / film.relative_to(folder / "images")
-                place.parent.mkdir(exist_ok=True)
-                if not place.exists():
-                    shutil.copy2(film, place)
+        for path in (out / "records").glob("*.json"):
+            record = ShardRecord.load(path)
+            if record is None or (shards / path.name).exists():  # damaged, or made again already before a kill
+                continue
+            for film in record.films:
+                name = film["row"]["file_name"]
+                if (folder / name).is_file() and file_sum(folder / name) == film["sum"]:
+                    (build / name).parent.mkdir(exist_ok=True)
+                    shutil.copy2(folder / name, build / name)
+            shutil.copy2(path, shards / path.name)
     except OSError as error:
         raise explain(error) from None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.keys import Key
-from updp.core.measurement import Measurement, TooFewPatients
+from updp.core.measurement import MISS, Measurement, TooFewPatients
 from updp.core.policy import Policy
 from updp.core.storage import write_bytes
-from updp.evaluation.agreement import cohen_kappa, fleiss_kappa, mean_kappa
+from updp.evaluation.agreement import cohen_kappa, fleiss_kappa, mean_kappa, perfect_bound
 from updp.evaluation.intervals import measure
 from updp.evaluation.mrmc import compare
 from updp.evaluation.statistics import mean
@@ -95,7 +95,8 @@ def analyse(plan: Plan, given: Mapping[str, Mapping[int, Answer]], *, seed: int 
                 )
             )  # fmt: skip
             return
-        out.append(measure(metric, statistic, patients, *arrays, seed=seed, regime=regime, detail=detail, **more))
+        made = measure(metric, statistic, patients, *arrays, seed=seed, regime=regime, detail=detail, **more)
+        out.append(_widened(made, arrays))
 
     for n, name in [*enumerate(who), *([(-1, MAJORITY)] if len(who) > 2 else [])]:
         original, released = (_vote(side) if n < 0 else side[n] for side in seen)
@@ -127,6 +128,22 @@ def analyse(plan: Plan, given: Mapping[str, Mapping[int, Answer]], *, seed: int 
     add(RATING, mean, (table.quality[1] - table.quality[0]).mean(axis=0), regime="released minus original")
     complete = all(len(given.get(reader.name, {})) == len(reader.items) for reader in plan.readers)
     return Analysis(plan, tuple(out), complete)
+
+
+def _widened(m: Measurement, readings: tuple[NDArray[Any], ...]) -> Measurement:
+    """A figure with its exact bound where all patients are alike: resampling them gives the same figure again."""
+    if not m.measured or m.low < m.high or m.n < 1:
+        return m
+    if m.metric == GUESS:
+        end = MISS ** (1 / m.n)
+        low, high = (end if m.value == 1 else m.low, 1 - end if m.value == 0 else m.high)
+        return replace(m, low=low, high=high)
+    if m.metric in (KAPPA, FLEISS) and m.value == 1:
+        table = readings[0] if m.metric == FLEISS else np.stack(readings, axis=1)
+        columns = table.reshape(len(table), 2, -1).transpose(2, 0, 1) if m.metric == KAPPA else table[None]
+        bounds = [bound for column in columns if np.isfinite(bound := perfect_bound(column))]
+        return replace(m, low=float(np.mean(bounds)))
+    return m
 
 
 def _vote(seen: NDArray[np.bool_]) -> NDArray[np.bool_]:

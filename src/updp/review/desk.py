@@ -229,8 +229,9 @@ class Desk:
         report = self._report(row["shard"], row["release_id"]) if row["has_report"] else None
         if report is None:
             return None
-        names = domain_of(self.policy).labels.canonical(one.name for one in findings(report.text()) if one.present)
-        return "|" + "".join(f"{name}|" for name in names)
+        labels = domain_of(self.policy).labels
+        names = labels.canonical(one.name for one in findings(report.text()) if one.present)
+        return "|" + "".join(f"{name}|" for name in names if name in labels.names)
 
     # -- pictures ----------------------------------------------------------------------------------------------------
 

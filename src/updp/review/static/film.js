@@ -4,7 +4,7 @@
   const page = document.getElementById("study"), reading = document.getElementById("reading");
   const canvases = [...document.querySelectorAll("canvas[data-film]")];
   const viewer = new Viewer(canvases, (v) => {
-    reading.textContent = `window ${Math.round(v.width)} level ${Math.round(v.level)} · ${Math.round(v.zoom * 100)} %`;
+    reading.textContent = `W ${Math.round(v.width)} · L ${Math.round(v.level)} · ${Math.round(v.zoom * 100)} %`;
   });
   canvases.forEach(async (canvas, n) => {
     const answer = await fetch(canvas.dataset.film);
