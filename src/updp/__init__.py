@@ -10,6 +10,7 @@ The functions; most are also commands:
     updp.tune("export/", out="frontier")                   # privacy and usefulness by strength
     updp.scan("Seen by Dr. Smith on 3/4/2019.")            # identifiers in a text
     updp.open_source("export/")                            # iterate over the studies of an export or a release
+    updp.torch_dataset("out/release", "train")             # films, multi-hot labels and masks for PyTorch
     updp.load_pack("cxr256")                               # the embedded models
 
 ``Key`` is the hospital's secret, ``Policy`` says what may leave, ``Study`` is one image with its report.
@@ -33,6 +34,7 @@ __all__ = [
     "load_pack",
     "open_source",
     "scan",
+    "torch_dataset",
     "tune",
     "verify",
 ]
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from updp.release.verify import verify
     from updp.reports import scan
     from updp.sources import open_source
+    from updp.sources.dataset import torch_dataset
 
 __getattr__ = lazy_names(
     __name__,
@@ -57,6 +60,7 @@ __getattr__ = lazy_names(
         "tune": "updp.evaluation.tune",
         "verify": "updp.release.verify",
         "open_source": "updp.sources",
+        "torch_dataset": "updp.sources.dataset",
         "scan": "updp.reports",
         "load_pack": "updp.models",
         "Key": "updp.core.keys",

@@ -1,6 +1,16 @@
-"""`updp init` on the command line."""
+"""`updp init`, `updp plan` and a run that is stopped, on the command line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
 
 from tests.cli.test_cli import updp
+from tests.conftest import CANARIES, PLAIN, Hospital
 from tests.sources.exports import CANARY, write_film
 from tests.sources.test_mapping import table
 
@@ -26,3 +36,43 @@ def test_init_that_does_not_find_the_patients_says_so_and_exits_with_2(tmp_path)
     assert made.returncode == 2
     assert "Not found: patient_id, image" in made.stdout
     assert "Traceback" not in made.stderr
+
+
+def test_plan_and_dry_run_say_the_same_and_write_nothing(hospital, tmp_path):
+    (tmp_path / "policy.toml").write_text(PLAIN)
+    export = hospital.write()
+    planned = updp("plan", export, "--policy", tmp_path / "policy.toml", "--json")
+    assert planned.returncode == 0, planned.stderr
+    tried = updp("deidentify", export, tmp_path / "out", "--policy", tmp_path / "policy.toml", "--dry-run", "--json")
+    assert tried.returncode == 0, tried.stderr
+    one, other = json.loads(planned.stdout), json.loads(tried.stdout)
+    same = ("films", "patients", "splits", "labels", "reports", "refused", "answers")
+    assert {name: one[name] for name in same} == {name: other[name] for name in same}
+    assert "10" in planned.stderr
+    assert not (tmp_path / "out").exists()
+    assert not any(word in planned.stderr + planned.stdout for word in CANARIES)
+
+
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path):
+    (tmp_path / "policy.toml").write_text(PLAIN)
+    export = Hospital(tmp_path / "export", films=60).write()
+    assert updp("key", "new", tmp_path / "key").returncode == 0
+    command = ("deidentify", export, tmp_path / "out", "--policy", tmp_path / "policy.toml", "--key", tmp_path / "key",
+               "--workers", "2", "--json")  # fmt: skip
+    running = subprocess.Popen([sys.executable, "-m", "updp.cli", *map(str, command)], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    landed = tmp_path / "out" / ".work" / "shards"
+    while running.poll() is None and not (landed.is_dir() and any(landed.glob("*.json"))):
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to every process of the command
+    out, err = running.communicate()
+    if running.returncode == 0:
+        pytest.skip("the run was done before it could be stopped")
+    assert running.returncode == 130
+    told = json.loads(out)
+    assert 0 < told["landed"] <= told["films"] == 60
+    assert f"{told['landed']} of 60 films are done and kept" in " ".join(err.split())
+    assert "Traceback" not in err
+    again = updp(*command)
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["released"] == 60

@@ -29,7 +29,7 @@ POLICY = (
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
     "run.json": "9eaf0dbd70988af6",
-    "unmeasured/README.md": "c4df95eab0a15499",
+    "unmeasured/README.md": "00a8b9ee537b12c0",
     "unmeasured/evidence": "88a92c1b5b52af74",
     "unmeasured/images": "4887af8c934cfaf4",
     "unmeasured/manifest.parquet": "01503bbb8bd3b1e2",

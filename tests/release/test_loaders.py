@@ -19,11 +19,12 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 #: What must be true after each kind of block, by a word in it; checked in the same process, after its last line.
 AFTER = {
     "films.merge(reports": "assert len(films) == 12 and films.sections[0]['findings']",
-    "datasets.Image()": "assert films[0]['image'].size == (64, 64) and set(train['split']) == {'train'}",
-    "datasets.load_dataset": "assert films.num_rows == 12 and 'patient' in films.column_names",
+    'split="films")': "assert len(films) == 12 and films[0]['image'].size == (64, 64) and films[0]['patient']",
+    'split="train")': "assert 0 < len(train) < 12 and set(train['split']) == {'train'}",
+    "write_shards": "film, row, text = next(iter(packed)); assert row['split'] == 'train' and 'effusion' in text",
     "webdataset": "seen = list(films); assert len(seen) == 12 and seen[0]['png'].shape == (64, 64)",
     "open_source": "assert len(list(updp.open_source('release'))) == 12",
-    "torch": "assert train[0][0].shape == (1, 64, 64)",
+    "torch_dataset": "assert batch['image'].shape == (4, 1, 64, 64) and batch['mask'].all()",
     "pandas.read_parquet": "assert len(films) == 12 and films.patient.nunique() == 6",
 }
 

@@ -37,6 +37,7 @@ def main() -> None:
         app(arguments)
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else WRONG_USE if done.code else 0
+        code = STOPPED if code == 1 else code  # how the parser ends on Ctrl-C
         error = "wrong use; standard error says how" if code == WRONG_USE and not session.facts else None
     except KeyboardInterrupt:
         code, error = STOPPED, "stopped"
@@ -47,6 +48,7 @@ def main() -> None:
         typer.echo(f"error: {error}", err=True)
     ended(session, code, error)
     if code == STOPPED:
+        sys.stdout.flush()
         os._exit(STOPPED)  # without waiting for what worker processes are at
     raise SystemExit(code)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,12 +73,16 @@ def open_key(path: Path | None, console: Console | None) -> Any:
 
 
 class Progress:
-    """A bar with rate and time left on a terminal; elsewhere a line now and then."""
+    """A bar with rate and time left on a terminal; elsewhere a line now and then.
 
-    def __init__(self, console: Console) -> None:
+    ``out`` is the folder of a run: films that went through the stations are counted as they do, not only when their
+    shard lands.
+    """
+
+    def __init__(self, console: Console, out: Path | None = None) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.console = console
+        self.console, self.out = console, out
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -87,30 +93,43 @@ class Progress:
             disable=not console.is_terminal,
         )
         self.task = self.bar.add_task("films", total=None, rate="")
-        self.next_line = 0.0
+        self.done = self.total = self.first = 0
+        self.over = Event()
 
     def __enter__(self) -> Progress:
-        import time
-
-        self.clock = time.monotonic
-        self.start: float | None = None
-        self.first = 0
+        self.start = time.monotonic()
+        self.next_line = self.start
         self.bar.start()
+        if self.out is not None:
+            self.watch = Thread(target=self._watch, args=(self.out,), daemon=True)
+            self.watch.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.over.set()
         self.bar.stop()
+
+    def _watch(self, out: Path) -> None:
+        from updp.pipeline.run import films_in_work
+
+        while not self.over.wait(0.5):
+            if self.total:
+                self._show(self.done + films_in_work(out))
 
     def __call__(self, done: int, total: int) -> None:
         log.info("progress", extra={"facts": {"done": done, "films": total}})
-        now = self.clock()
-        if self.start is None:  # what had landed before does not count towards the rate
-            self.start, self.first, self.next_line = now, done, now + 30
+        if not self.total:  # what had landed before does not count towards the rate
+            self.start, self.first = time.monotonic(), done
+        self.done, self.total = done, total
+        self._show(done)
+
+    def _show(self, done: int) -> None:
+        now = time.monotonic()
         rate = (done - self.first) / (now - self.start) if now > self.start else 0.0
-        self.bar.update(self.task, completed=done, total=total, rate=f"{rate:.1f}/s" if rate else "")
-        if not self.console.is_terminal and (now >= self.next_line or done == total):
-            left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
-            self.console.print(f"films {done}/{total}, {rate:.1f}/s{left}")
+        self.bar.update(self.task, completed=done, total=self.total, rate=f"{rate:.2g}/s" if rate > 0 else "")
+        if not self.console.is_terminal and (now >= self.next_line or (done == self.total == self.done)):
+            left = f", {(self.total - done) / rate:.0f} s left" if rate > 0 and done < self.total else ""
+            self.console.print(f"films {done}/{self.total}{f', {rate:.2g}/s' if rate > 0 else ''}{left}")
             self.next_line = now + 30
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from updp.cli.app import BLOCKED, QUARANTINED, KeyOption, app
+from updp.cli.app import BLOCKED, QUARANTINED, STOPPED, KeyOption, app
 from updp.cli.console import (
     OptionOption,
     Progress,
@@ -16,7 +18,10 @@ from updp.cli.console import (
     print_outcome,
     read_options,
 )
-from updp.cli.session import console_of, told
+from updp.cli.session import console_of, say, told
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @app.command()
@@ -38,6 +43,9 @@ def deidentify(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen, as `updp plan`; write nothing.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
 ) -> None:
     """Make a release of a hospital export. Running the same command again resumes."""
@@ -50,8 +58,14 @@ def deidentify(
     given = {"name": method, "strength": strength, "options": options}
     changes = {name: value for name, value in given.items() if value is not None}
     settings = settings.model_copy(update={"method": settings.method.model_copy(update=changes)})
+    if dry_run:
+        from updp.cli.start import print_plan
+        from updp.pipeline.plan import plan
+
+        print_plan(plan(source, settings, layout=layout, seed=seed, limit=limit, workers=workers))
+        return
     opened = open_key(key, console)
-    with Progress(console) as bar:
+    with Progress(console, out) as bar, kept_when_stopped(console, out, bar):
         outcome = run(
             source,
             out,
@@ -69,6 +83,22 @@ def deidentify(
         raise typer.Exit(BLOCKED)
     if strict and outcome.quarantined:
         raise typer.Exit(QUARANTINED)
+
+
+@contextmanager
+def kept_when_stopped(console: Console, out: Path, bar: Progress) -> Iterator[None]:
+    """On Ctrl-C, say what is kept, and end with the exit code of a stopped program."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from updp.pipeline.run import landed_films
+
+        bar.__exit__()
+        landed = sum(landed_films(out).values())
+        told(landed=landed, films=bar.total)
+        console.print(f"Stopped. {landed} of {bar.total or 'the'} films are done and kept; nothing was released.")
+        console.print("The same command goes on from there.")
+        raise typer.Exit(STOPPED) from None
 
 
 @app.command()
@@ -93,3 +123,17 @@ def verify(
         console.print("Intact, but [bold]its privacy and usefulness were not measured[/]; treat it as identifiable.")
     else:
         console.print("[green]Intact and passed the gate.")
+
+
+@app.command()
+def shards(
+    release: Annotated[Path, typer.Argument(help="A release folder; check it first with `updp verify`.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the tar files.")],
+    size: Annotated[int, typer.Option(min=1, help="Films per tar file.")] = 1000,
+) -> None:
+    """Pack a received release into tar shards for WebDataset: film, row and report side by side, a file per split."""
+    from updp.release.webdataset import write_shards
+
+    films = write_shards(release, out, size)
+    told(films=films, folder=str(out))
+    say(", ".join(f"{count} films of {split}" for split, count in films.items()) + f" packed into {out}")

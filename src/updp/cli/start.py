@@ -1,15 +1,19 @@
-"""`updp init`: before a run."""
+"""`updp init` and `updp plan`: before a run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from updp.cli.app import WRONG_USE, app
 from updp.cli.console import print_table
 from updp.cli.session import console_of, told
+
+if TYPE_CHECKING:
+    from updp.pipeline.plan import Plan
 
 
 @app.command()
@@ -44,3 +48,68 @@ def init(
         console.print(f"[yellow]Not found: {', '.join(found.missing)}.[/] Add it to {place}.", soft_wrap=True)
         raise typer.Exit(WRONG_USE)
     console.print(f"Written to {place}. Correct it where it is wrong, then: updp plan {source}", soft_wrap=True)
+
+
+@app.command("plan")
+def show_plan(
+    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
+    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+) -> None:
+    """Say what a run would do: films, patients, labels, reports, time, disk, and what the gate could answer."""
+    from updp.core.policy import Policy
+    from updp.pipeline.plan import plan
+
+    settings = Policy.load(policy) if policy else Policy()
+    if method is not None:
+        settings = settings.model_copy(update={"method": settings.method.model_copy(update={"name": method})})
+    print_plan(plan(source, settings, layout=layout, seed=seed, limit=limit, workers=workers))
+
+
+def print_plan(made: Plan) -> None:
+    """A plan for people, and for machines."""
+    from updp.core.reasons import REPAIR, Reason
+    from updp.pipeline.plan import as_json
+
+    console = console_of()
+
+    def listed(counts: Mapping[str, int]) -> str:
+        return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+    told(**as_json(made))
+    rows = [
+        ("source", f"{made.layout}, domain {made.domain}"),
+        ("films", f"{made.films}" + (f"; {made.skipped} lateral ones passed over" if made.skipped else "")),
+        ("patients", f"{made.patients} ({listed(made.splits)})"),
+        ("views", listed(made.views)),
+        ("labels", f"{made.labelled} films labelled: {listed(made.labels)}"),
+    ]
+    if made.unknown_labels or made.unknown_rare:
+        rare = f"; {made.unknown_rare} rare ones" if made.unknown_rare else ""
+        rows.append(("unknown labels", f"{listed(made.unknown_labels)}{rare} (policy [release] labels lets them out)"))
+    rows.append(("reports", f"{made.reports}; languages of {made.looked} looked at: {listed(made.languages)}"))
+    if made.seconds_per_film is not None and made.seconds is not None:
+        total = f"{made.seconds_per_film:.2g} s per film ({made.timed} films timed), "
+        rows.append(("time", total + f"{_duration(made.seconds)} with {made.workers} workers"))
+    if made.bytes is not None:
+        rows.append(("disk", f"about {made.bytes / 1e6:.1f} MB"))
+    for name, text in rows:
+        console.print(f"[bold]{name:<15}[/]{text}", soft_wrap=True)
+    for code, count in made.refused.items():
+        console.print(f"[yellow]{count}[/] will be kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
+    for code, count in made.refused_looked.items():
+        repair = REPAIR[Reason(code.partition("/")[2])]
+        console.print(f"[yellow]{count}[/] of those looked at: {code} ({repair})", soft_wrap=True)
+    for answer in made.answers:
+        mark = "[green]✓[/]" if answer.can else "[yellow]?[/]"
+        console.print(f"{mark} {answer.question}: {answer.why}", soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

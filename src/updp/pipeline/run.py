@@ -16,7 +16,7 @@ import uuid
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -49,7 +49,7 @@ from updp.sources.base import Refusal
 if TYPE_CHECKING:
     from updp.sources.base import Source
 
-#: Called after every shard with films done and films in all.
+#: Called at the start and after every shard with films done and films in all.
 Progress = Callable[[int, int], None]
 
 
@@ -149,9 +149,12 @@ def deidentify(
             _reopen(target, done.folder)
         folders = -(-survey.films // policy.release.shard_size) or 1
         job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides)
-        count = 0
+        landed = landed_films(target)
+        count = sum(landed.values())
+        if progress:
+            progress(count, survey.films)
         for record in _land_all(job, survey, run, workers):
-            count += len(record.films) + len(record.quarantine)
+            count += len(record.films) + len(record.quarantine) - landed.get(record.shard, 0)
             if progress:
                 progress(count, survey.films)
         try:
@@ -294,6 +297,27 @@ def _line(job: Job, override: Override = Override()) -> _Line:  # noqa: B008 - f
     return _LINES[job.run, override]
 
 
+def _tick(out: Path, shard: Shard) -> None:
+    """Note, for who watches, that one more film of this shard went through the stations; a byte each."""
+    with suppress(OSError), open(out / ".work" / "ticks" / shard_name(shard.index), "ab") as ticks:
+        ticks.write(b".")
+
+
+def landed_films(out: Path) -> dict[str, int]:
+    """Films and quarantined studies of every shard that has landed at ``out``."""
+    records = (ShardRecord.load(path) for path in sorted((out / ".work" / "shards").glob("*.json")))
+    return {record.shard: len(record.films) + len(record.quarantine) for record in records if record is not None}
+
+
+def films_in_work(out: Path) -> int:
+    """Films that went through the stations and whose shard has not landed yet."""
+    shards, ticks = out / ".work" / "shards", out / ".work" / "ticks"
+    try:
+        return sum(path.stat().st_size for path in ticks.iterdir() if not (shards / f"{path.name}.json").exists())
+    except OSError:  # the run begins or ends just now
+        return 0
+
+
 @quiet()
 def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
     """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
@@ -316,6 +340,7 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
             continue
         bare = item.but(report=None, report_path=None) if override.way is Way.NO_REPORT else item
         result = stations.passage(bare, _line(job, override)[0])
+        _tick(job.out, shard)
         if isinstance(result, Stopped):
             kept_back.append((item, result))
         else:
@@ -486,7 +511,8 @@ def _begin(out: Path, identity: dict[str, Any], kernels: dict[str, str]) -> None
     try:
         if kernels not in made_on:
             write_bytes(noted, json.dumps(identity | {"made_on": [*made_on, kernels]}).encode(), mode=0o600)
-        for folder in (".work/shards", ".work/build/images", ".work/build/reports"):
+        shutil.rmtree(out / ".work" / "ticks", ignore_errors=True)
+        for folder in (".work/shards", ".work/ticks", ".work/build/images", ".work/build/reports"):
             (out / folder).mkdir(parents=True, exist_ok=True)
         (out / "vault").mkdir(mode=0o700, exist_ok=True)
     except OSError as error:

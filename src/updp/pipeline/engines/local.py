@@ -7,6 +7,7 @@ have been holding are tried again, each alone in a fresh process, and only one t
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -20,7 +21,12 @@ _AHEAD = 2
 
 def _pool(workers: int) -> ProcessPoolExecutor:
     # spawn: a forked copy of a process that holds threads (OpenMP, a progress bar) may hang.
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches every process of a terminal; the one that began the run answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run(work: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Any]]:
@@ -30,6 +36,7 @@ def run(work: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Itera
             yield task, work(task)
         return
     source = iter(tasks)
+    others = set(multiprocessing.active_children())
     pool = _pool(workers)
     running: dict[Future[Any], Any] = {}
     try:
@@ -59,6 +66,10 @@ def run(work: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Itera
                 for task in held:
                     yield task, alone(work, task)
                 pool = _pool(workers)
+    except KeyboardInterrupt:  # shards land whole, so a worker may be ended at any time
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
