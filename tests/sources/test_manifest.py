@@ -298,6 +298,21 @@ def test_a_byte_windows_1252_does_not_have_refuses_its_row(tmp_path):
     assert good.film_id == "fé"
 
 
+@pytest.mark.parametrize("stray", [b"\xff", b"\xfe\xff", b"\xdf", b"caf\xe9 \xf0"])
+def test_a_stray_byte_is_no_windows_1252_and_refuses_its_row(tmp_path, stray):
+    path = write(tmp_path, "csv", ROW, {**ROW, "film_id": "f2", "findings": "Small @ left"})
+    path.write_bytes(path.read_bytes().replace(b"@", stray))
+    good, bad = open_source(tmp_path)
+    assert isinstance(good, Study)
+    assert bad == Refusal("f2", Reason.REPORT_ENCODING)
+
+
+def test_words_of_one_letter_are_words(tmp_path):
+    path = write(tmp_path, "csv", {**ROW, "findings": "Comparé à l'examen, è normale, 37 °C"})
+    path.write_text(path.read_text("utf-8"), "cp1252")
+    assert one(tmp_path).report.sections["findings"] == "Comparé à l'examen, è normale, 37 °C"
+
+
 def test_json_lines_in_utf_16_are_read(tmp_path):
     path = write(tmp_path, "jsonl", ROW | {"findings": "Größe"})
     path.write_text(path.read_text("utf-8"), "utf-16")

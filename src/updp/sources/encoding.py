@@ -1,8 +1,9 @@
 """Tables as spreadsheets and databases save them: which encoding, which delimiter.
 
 UTF-8 and UTF-16 are told by their marks or their form. Windows-1252 has neither; it is assumed where a table has bytes
-beyond ASCII and not one of its lines is UTF-8. A table with lines of both kinds is taken as UTF-8, and the rows that
-are not are refused one by one: nobody can say what they mean.
+beyond ASCII, not one of its lines is UTF-8, and all of them are letters of words under Windows-1252. A table with lines
+of both kinds, or with stray bytes, is taken as UTF-8, and the rows that are not are refused one by one: nobody can say
+what they mean.
 """
 
 from __future__ import annotations
@@ -10,12 +11,17 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Collection
 from typing import BinaryIO
 
 DELIMITERS = (",", ";", "\t", "|")
 _LOOK = 20  # rows looked at to tell the delimiter
 _CHUNK = 2**20
+#: Letters beyond ASCII with no other beside them, which are no word of a language written in Windows-1252.
+_WORDS = "àáâäåæèéêìíòóôöøùúÀÁÂÄÅÆÈÉÊÌÍÒÓÔÖØÙÚªº"
+_ODD = r"[^\W\d_a-zA-Z]"
+_STRAY = re.compile(rf"(?<![^\W\d_])(?:{_ODD}{{2,}}|(?![{_WORDS}]){_ODD})(?![^\W\d_])")
 
 
 def encoding_of(raw: BinaryIO, *, legacy: bool = True) -> str:
@@ -38,6 +44,9 @@ def encoding_of(raw: BinaryIO, *, legacy: bool = True) -> str:
                     line.decode("utf-8")
                 except UnicodeDecodeError:
                     odd += 1
+                    if _STRAY.search(line.decode("cp1252", "surrogateescape")):
+                        raw.seek(0)
+                        return "utf-8"
                 else:
                     raw.seek(0)
                     return "utf-8"
