@@ -277,11 +277,6 @@ def _state(match: re.Match[str], text: str) -> bool:
 NO_STATE = re.compile(
     r"[ ](?!(?:in|on|and|since|where|who|to|by|at|as|last|this|until|for|with)\b(?! (?:lateral|contrast)))[a-z\d]|[/&-]"
 )
-_STATE_WORDS = word_class("state_words")
-
-
-def _town_state(match: re.Match[str], text: str) -> bool:
-    return match.group() not in _STATE_WORDS or not NO_STATE.match(text, match.end())
 
 
 def _street(match: re.Match[str], text: str) -> bool:
@@ -322,7 +317,7 @@ def _state_zip(match: re.Match[str], text: str) -> bool:
 
 _LETTERED_KINDS = word_class("lettered_places")
 #: Words for a place that mean something else unless they open a line or a sentence, or stand behind a preposition.
-_DOUBTFUL_KINDS = frozenset(("cell", "chair", "couch", "or", "locker"))
+_DOUBTFUL_KINDS = frozenset(("cell", "chair", "couch", "locker"))
 _PLACED = re.compile(r"(?:^|[\n.;:,(]\s?|\b(?:in|to|from|at|his|her|the)\s)$")
 
 
@@ -331,11 +326,8 @@ def _unit(match: re.Match[str], text: str) -> bool:
     plain = kind.lower()
     if kind == "POD":
         return False  # a day after an operation
-    if plain in _DOUBTFUL_KINDS:
-        if plain == "or" and not (kind == "OR" and value[0].isdigit() and len(value) < 4):
-            return False
-        if not _PLACED.search(text, max(0, match.start() - 6), match.start()):
-            return False
+    if plain in _DOUBTFUL_KINDS and not _PLACED.search(text, max(0, match.start() - 6), match.start()):
+        return False
     if value.isalpha():
         return plain in _LETTERED_KINDS and value.isupper() and (value != "A" or plain == "ward")
     return True
@@ -459,7 +451,6 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "surnames": _surnames,
     "firm": _firm,
     "state": _state,
-    "town_state": _town_state,
     "groups": _groups,
     "word_number": _word_number,
     "dotted": _dotted,

@@ -36,6 +36,10 @@ _STATE_WORDS = word_class("state_words")
 _FORM = re.compile(r"U[A-Z]{2,4}|[A-Z]{1,4}(?:MC|H|HS|RI|HSC)")
 _NAMED_AFTER = word_class("named_after") | {"(", ",", ":", ";", "/"}
 _HOUSED = word_class("housed")
+#: Words before a town, and words that go on behind its state.
+_TO_A_TOWN = word_class("to_a_town")
+_GOES_ON = word_class("behind_a_state")
+_PLACING = ("where", "letters", "state", "credential")
 _JOINTS = (",", "and", "or", "&", "/")
 _NOT_PLACES = word_class("months") | word_class("weekdays") | word_class("name_fields")
 #: So far before the place stands the word that says somebody was there.
@@ -105,17 +109,17 @@ class Institutions:
         """Places named without a word for their kind: capitals or a capital behind "at", "from" or "to" where somebody
         is said to have been, gone or been seen.
         """
-        out = [
-            self._span(tokens, i, i + 1, "institution")
-            for i, k in enumerate(known)
-            if k.upper
-            and 2 < k.size < 7
-            and k.rank < "2"
-            and self._letters(known, i)
-            and tokens.starts[i] not in shield
-        ]
+        out: list[Span] = []
         n = len(known)
-        for i in [i for i, k in enumerate(known) if k.call == "where"]:
+        for i in [i for i, k in enumerate(known) if k.call in _PLACING]:
+            if known[i].call != "where":
+                if known[i].call == "letters":
+                    found = self._letters(known, i) and tokens.starts[i] not in shield
+                else:
+                    found = known[i].text in _STATES and self._state(tokens, known, i)
+                if found:
+                    out.append(self._span(tokens, i, i + 1, "institution" if known[i].size > 2 else "location"))
+                continue
             if i + 1 >= n or (known[i + 1].small and known[i + 1].stem != "the"):
                 continue
             k, first = known[i], i + 1
@@ -166,6 +170,24 @@ class Institutions:
 
     def _span(self, tokens: Tokens, first: int, last: int, category: str) -> Span:
         return Span(tokens.starts[first], tokens.ends[last - 1], category, 0.8, "behind a word for whereabouts")
+
+    def _state(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether the code of a state stands behind a town: "lives in Everettland MS"."""
+        after = known[i + 1] if i + 1 < len(known) else None
+        doubtful = known[i].text in _STATE_WORDS
+        if after is not None and doubtful and not (after.text in ".,;)\n" or after.stem in _GOES_ON):
+            return False
+        j = i - 1
+        if j > 0 and known[j].text == ",":
+            j -= 1
+        town = j
+        while j >= 0 and town - j < 3 and known[j].alpha and not (known[j].small or known[j].upper or known[j].title):
+            if tokens.starts[j + 1] - tokens.ends[j] > 1:
+                break
+            if known[j].stem in _TO_A_TOWN:
+                return j < town
+            j -= 1
+        return j < town and j >= 0 and known[j].stem in _TO_A_TOWN
 
     def _letters(self, known: list[Lexeme], i: int) -> bool:
         """Whether letters that no list knows stand for an institution: they have the form of one ("Q" + "MC", "N" +

@@ -23,6 +23,7 @@ _SIGNS = frozenset((",", ":"))
 _PATIENT = frozenset(("pt", "patient"))
 _HEADS = word_class("eponym_heads")
 _WHERE = frozenset(("at", "from", "to"))
+_STATES = word_class("state_codes")
 _SPECIAL = _WHERE | _NAME_TITLES | _NAME_CREDENTIALS | _NEVER | _KIN | _PATIENT | _HEADS
 
 
@@ -84,7 +85,7 @@ class Lexeme:
     level: int  # how suspicious by itself: 0, SLIP, 1 (a capital that may open a sentence) or 2
     wanted: int  # what rules look for where it stands
     # How it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""; or elsewhere:
-    # "head" (behind an eponym), "where" (before a place).
+    # "head" (behind an eponym), "where" (before a place), "letters" (perhaps a hospital's), "state" (its code).
     call: str
     features: (
         tuple[
@@ -258,6 +259,11 @@ class Lexemes:
             lexeme.level = 1 if upper else 0 if rank > "0" or "white" in kinds else 2
         else:
             lexeme.level = self._level(lexeme, kinds)
+        if upper and 1 < size < 7 and (not call or call == "credential"):
+            if size == 2 and word in _STATES:
+                call = call or "state"
+            elif size > 2 and rank < "2" and not white and not call:
+                call = "letters"
         lexeme.call = call
         return lexeme
 

@@ -30,7 +30,7 @@ _SURE_FIELDS = word_class("sure_fields")
 _NO_PERSON = word_class("no_person")
 _NO_VALUE = word_class("no_value")
 #: Words that lead to something else than a name.
-_NO_NAME = ("head", "where")
+_NO_NAME = ("head", "where", "letters", "state")
 _LAY = frozenset(["mr", "mrs", "ms", "miss", "patient", "pt", "wife", "husband", "son", "daughter", "mother", "father"])
 #: Credentials that are words, or stand for something else, unless a comma or names stand before them.
 _DOUBTFUL_CREDENTIALS = frozenset(("pa", "rt", "do", "np"))
@@ -68,6 +68,7 @@ _GRADE = r"(?:(?:I{2,3}|IV|VI)[a-c]?|[IV][a-c])(?!\w)"
 _ONE_SCORE = rf"([A-Z][A-Za-z-]{{2,20}}) (?:\d{{1,3}}(?:/\d{{1,3}})?(?=[,.;\n]|$)|{_GRADE})"
 _SCORE = re.compile(rf"(?<![\w-]){_ONE_SCORE}")
 _SCORES = re.compile(rf"(?<![\w-]){_ONE_SCORE}(?:, {_ONE_SCORE})+")
+_LISTED = re.compile(r"[\dIVabc], [A-Z]")
 #: A scale before its grade: "Garden IV", unless a given name stands before it ("John Garden IV").
 _GRADED = re.compile(rf"(?:(?<=[,;:(] )|(?<=[.\n])|(?<=[a-z0-9] )|^)(?<!by )(?<!with )([A-Z][a-z]{{2,20}}) {_GRADE}")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
@@ -125,8 +126,11 @@ class Rules:
             listed = [s for s in listed if s.score == 1.0 or not _inside(s, protected)]  # "Poland syndrome"
         protected += eponyms(tokens, known)
         if shaped[0] is text:
-            protected += self._scores(text)
-        if "p." in text or "c." in text or "_" in text:
+            if _LISTED.search(text):
+                protected += self._scores(text)
+            if " I" in text or " V" in text:
+                protected += [m.span() for m in _GRADED.finditer(text)]
+        if " p." in text or "(p." in text or " c." in text or "_" in text:
             protected += [m.span() for m in _GENE.finditer(text)]
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
@@ -157,7 +161,7 @@ class Rules:
             items = list(_SCORE.finditer(text, *scores.span()))
             if any(m[1].isupper() or m.group()[-1] in "IVabc" or self.lexemes.of([m[1]])[0].eponym for m in items):
                 out += [m.span() for m in items]
-        return out + [m.span() for m in _GRADED.finditer(text)]
+        return out
 
     def _fold(self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]) -> None:
         """Make a single word of every name a rule has found."""

@@ -109,6 +109,10 @@ class Features:
         return tuple([known for f in made if (known := kept.get(f))])
 
 
+#: Calls that lead to something else than a name.
+_ELSEWHERE = ("head", "where", "letters", "state")
+
+
 def windows(known: list[Lexeme], small: bool = False, hints: Sequence[int] = ()) -> list[tuple[int, int]]:
     """Stretches of words worth tagging, as (first, last + 1); ``small`` says that the text has no capitals, ``hints``
     are further words to look at. A title, a
@@ -120,7 +124,7 @@ def windows(known: list[Lexeme], small: bool = False, hints: Sequence[int] = ())
         if k.level
         and (
             _calls(known, i, k)
-            if k.call and k.call != "head" and k.call != "where"
+            if k.call and k.call not in _ELSEWHERE
             else k.level == 2 or (small if k.level == SLIP else i > 0 and known[i - 1].text not in _STOPS)
         )
     ]
