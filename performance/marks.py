@@ -309,6 +309,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--films", type=Path, required=True, help="folder of chest films to draw on")
     parser.add_argument("--each", type=int, default=25, help="films per class")
+    parser.add_argument("--classes", nargs="*", choices=CLASSES, default=CLASSES, help="classes to draw")
     parser.add_argument("--clean", type=Path, nargs="*", default=[], help="folders of films to screen as they are")
     parser.add_argument("--films-each", type=int, default=50, help="films of each such folder")
     parser.add_argument("--save", type=Path, help="folder for pictures of what was painted on films as they are")
@@ -323,6 +324,8 @@ def main() -> int:
     )
     total = np.zeros(5, dtype=int)
     for number, kind in enumerate(CLASSES):
+        if kind not in args.classes:
+            continue
         row = np.zeros(5, dtype=int)
         for turn in range(args.each):
             film = load(paths[number * args.each + turn], SIDES[turn % len(SIDES)], rng)

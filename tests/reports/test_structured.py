@@ -38,6 +38,7 @@ _TEXTS = st.lists(
          "Nodule in left lower lobe measuring 12 mm. Heart is normal in size."),
         ("No effusion, but there is a new opacity.", "New opacity. No effusion."),
         ("Possible pneumonia; a nodule may represent scar.", "Nodule may represent scar. Possible pneumonia."),
+        ("Seen by Dr. Okafor. Lungs clear.", "Lungs clear."),
         ("Mrs Kowalczyk came from Lakeside on Monday.", ""),
     ],
 )  # fmt: skip

@@ -70,6 +70,8 @@ def _passage(text: str, low: int, high: int, mode: str) -> Iterator[Residue]:
             groups = pattern.groupindex
             if "two" in groups and any(_letters(w) in _words() for w in re.split(r"[,^ -]+", match["two"])):
                 continue  # "COPD, DYSPNEA"
+            if "house" in groups and _letters(match["house"]) in _pool(mode):
+                continue
             if "head" not in groups or _is_named(match["head"], mode):
                 value = match.span("v") if "v" in groups else match.span()
                 if not _of_ours(text[slice(*value)], mode):
@@ -234,7 +236,7 @@ def _judge_word(text: str, pieces: list[Piece], letters: list[str], i: int, mode
     if not opens:
         if (
             before in _AT
-            and any(x in table["whereabouts"] for x in letters[max(0, i - 5) : i])
+            and (before == "at" or any(x in table["whereabouts"] for x in letters[max(0, i - 5) : i]))
             and lower not in table["services"]
         ):
             return "location"

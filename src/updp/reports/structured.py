@@ -21,6 +21,8 @@ _TOKEN = re.compile(
 )
 #: Words between two terms that say how they belong together.
 _LINKS = word_class("links")
+#: Terms that read as titles: "DR" is digital radiography too.
+_TITLES = word_class("name_titles")
 #: Behind one of these a new sentence begins, so that a negation reaches no further.
 _TURNS = word_class("turns")
 
@@ -35,7 +37,7 @@ def _terms() -> tuple[frozenset[str], dict[str, list[tuple[str, ...]]], frozense
         for term in terms:
             words = tuple(WORD.findall(term))
             if len(words) == 1 and group != "eponyms":  # by itself an eponym may be somebody's name
-                single.add(words[0])
+                single.update(words if words[0] not in _TITLES else ())
             elif len(words) > 1:
                 phrases.setdefault(words[0], []).append(words)
     for longest in phrases.values():
