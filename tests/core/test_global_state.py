@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import locale
 import logging
 import os
@@ -65,6 +66,7 @@ def state() -> dict[str, object]:
         "locale": locale.setlocale(locale.LC_ALL),
         "signals": [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)],
         "recursion": sys.getrecursionlimit(),
+        "csv": csv.field_size_limit(),
         "path": list(sys.path),
     }
 
@@ -118,7 +120,7 @@ def streams(count=2):
 
 def test_importing_everything_changes_nothing():
     code = """
-import logging, pkgutil, importlib
+import csv, logging, pkgutil, importlib
 import numpy, torch, PIL.Image, pydicom, matplotlib
 logging.getLogger("PIL").setLevel(logging.DEBUG)
 torch.set_num_threads(2)
@@ -126,7 +128,8 @@ def state():
     names = ("", "PIL", "pydicom", "updp")
     return ([(logging.getLogger(n).level, logging.getLogger(n).disabled, logging.getLogger(n).handlers) for n in names],
             torch.get_num_threads(), torch.get_rng_state().tolist(),
-            PIL.Image.MAX_IMAGE_PIXELS, str(numpy.random.get_state()), matplotlib.get_backend(auto_select=False))
+            PIL.Image.MAX_IMAGE_PIXELS, str(numpy.random.get_state()), matplotlib.get_backend(auto_select=False),
+            csv.field_size_limit())
 before = state()
 import accelerate  # noqa: F401 - adds a filter when first imported
 import updp

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import csv
+import gzip
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,3 +40,15 @@ def test_a_line_beyond_the_limit_is_cut_and_the_next_one_whole(tmp_path, monkeyp
     (tmp_path / "a").write_bytes(b"x" * 25 + b"\nshort\n")
     with open(tmp_path / "a", "rb") as raw:
         assert list(files.raw_lines(raw)) == [b"x" * 10, b"short\n"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_field_beyond_the_limit_of_the_csv_module_is_read_and_the_limit_stays(tmp_path, suffix):
+    limit = csv.field_size_limit()
+    path = tmp_path / f"t.csv{suffix}"
+    data = f"id,text\na,{'x' * (limit + 1)}\n".encode()
+    path.write_bytes(gzip.compress(data) if suffix else data)
+    rows = list(files.read_table(path))
+    assert [len(row[1]) for _, row in rows] == [4, limit + 1]
+    assert len(files.Rows(path, "id").get("a")["text"]) == limit + 1
+    assert csv.field_size_limit() == limit

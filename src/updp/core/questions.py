@@ -117,8 +117,8 @@ QUESTIONS: Mapping[str, Question] = {
             "The record",
             "What do manifest and report tell of a patient by themselves?",
             "Every published combination of labels, view and attributes is shared by as many patients as the policy "
-            "asks. What the record tells is stated, whatever the film shows: whoever holds a real report finds the "
-            "released one again as often as *report→patient* says.",
+            "asks. What the record tells is stated, whatever the film shows: how often an attacker with a real report "
+            "finds the released one is the figure report→patient.",
             "Some published combination of labels, view and attributes is shared by too few patients for the policy.",
             "Whether enough patients share every published record cannot be decided.",
             (Bound("min_cell", ("smallest cell",), "lower"),),

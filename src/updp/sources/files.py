@@ -28,9 +28,6 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm", ".tif", ".tiff", ".webp", ".bmp", "
 MAX_LINE = 16 * 2**20
 MAX_REPORT_BYTES = 16 * 2**20
 
-# A report may be longer than the csv module's default limit for one field (PS3.5 UT values, pasted documents).
-csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
-
 
 class BadSource(ValueError):
     """The folder cannot be used as a source; the message may name the folder, never anything read from it."""
@@ -151,12 +148,22 @@ def read_table(
                 number += 1
 
 
+def _next_row(reader: Iterator[list[str]]) -> list[str]:
+    """The next row, of fields up to ``MAX_LINE``: a report may be longer than the csv module's limit for one field
+    (PS3.5 UT values, pasted documents), which belongs to the whole process and is given back."""
+    limit = csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE))
+    try:
+        return next(reader)
+    finally:
+        csv.field_size_limit(limit)
+
+
 def _parsed(reader: Iterator[list[str]]) -> Iterator[list[str] | None]:
     """The rows of a CSV reader; None stands for one that it cannot read."""
     while True:
         row: list[str] | None = None
         try:
-            row = next(reader)
+            row = _next_row(reader)
         except StopIteration:
             return
         except csv.Error:
@@ -249,7 +256,7 @@ class Rows:
         if start is None:
             return None
         self.file.seek(start)
-        row = next(csv.reader(_lines(self.file)))
+        row = _next_row(csv.reader(_lines(self.file)))
         return dict(zip(self.header, row, strict=True))
 
 

@@ -190,13 +190,13 @@ def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bo
     net = look.budget.steps > 0 and share == 1 and "maps" in look.looked("real", "identity")
     settings: dict[str, float] = {}
     only = None if share == 1 else ["linear"]
-    ways = ways_of(look, view, protocol, fit_people, pairs, settings, net=net, only=only)
+    ways = ways_of(Fit(look, fit_people, pairs, settings), view, protocol, net=net, only=only)
     scores = {name: _scores(vectors, pairs) for name, vectors in ways.items()}
     held_out = {name: float(auc(pairs.same, s)) for name, s in scores.items()}
     weights = _weights(held_out)
     # Linear ways learn from everybody once chosen; a net would have to be trained twice.
     everyone = [people[i] for i in order]
-    final = ways_of(look, view, protocol, everyone, pairs, settings, net=False, only=list(weights))
+    final = ways_of(Fit(look, everyone, pairs, settings), view, protocol, net=False, only=list(weights))
     final.update({name: ways[name] for name in weights if name not in final})
     share_of = {name: np.sqrt(w / max(float(np.std(scores[name])), 1e-6)) for name, w in weights.items()}
     left, right = (
@@ -231,21 +231,73 @@ def _scores(vectors: Vectors, pairs: Pairs) -> NDArray[np.float64]:
     return out
 
 
-def ways_of(
-    look: Look,
-    view: View,
-    protocol: Protocol,
-    people: list[NDArray[np.intp]],
-    pairs: Pairs,
-    settings: dict[str, float],
-    *,
-    net: bool,
-    only: list[str] | None = None,
-) -> dict[str, Vectors]:
-    """Every way this adversary can compare films, trained on ``people``.
+@dataclass(frozen=True)
+class Fit:
+    """What ways of comparing films learn from: patients, and held-out pairs that choose the settings not given."""
 
-    ``settings`` that are not given are chosen on the held-out ``pairs`` and written there.
-    """
+    look: Look
+    people: list[NDArray[np.intp]]
+    pairs: Pairs
+    settings: dict[str, float]  # chosen ones are written here
+
+    def learned(self, way: str, variant: bool) -> Vectors:
+        """The linear metric or the map, with the setting that was given or that held-out pairs prefer."""
+        make = {"map": _mapped, "again": _made_again}.get(way, _linear)
+        choices = _STRENGTHS if way == "map" else _RIDGES
+        mark = key_of(np.concatenate(self.people))
+
+        def vectors(setting: float) -> Vectors:
+            key = (make.__name__, variant, mark, setting)
+            if key not in self.look.memory:  # protocols and views share them
+                self.look.memory[key] = make(self.look, variant, self.people, setting)
+            found: Vectors = self.look.memory[key]
+            return found
+
+        if way not in self.settings:
+            self.settings[way] = max(
+                choices, key=lambda s: float(auc(self.pairs.same, _scores(vectors(s), self.pairs)))
+            )
+        return vectors(self.settings[way])
+
+    def siamese(self, candidate: Side) -> Vectors:
+        """The trained net. One net serves both protocols: it learns from own counterparts and from other films."""
+        look, people, pairs = self.look, self.people, self.pairs
+        budget = look.budget
+        key = key_of("siamese", look.key, candidate, np.concatenate(people), budget.steps, budget.batch)
+
+        def make() -> dict[str, NDArray[Any]]:
+            from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
+
+            rows, who = _owners(people)
+            start = look.start
+            basis = start["basis"]
+            sides: tuple[Side, ...] = ("released", "real") if candidate == "real" else ("released",)
+            x = np.concatenate([look.codes[side][rows, : basis.shape[1]] for side in sides])
+            weights = basis @ discriminant(x, np.concatenate([who] * len(sides)), 0.1)
+            net = Upper(look.pack.identity, trainable=True)
+            net.begin(weights, {s: (start[f"mean {s}"], start[f"spread {s}"]) for s in ("real", "released")})
+            left, right, history = train_siamese(
+                net,
+                look.looked("released", "identity")["maps"],
+                None if candidate == "released" else look.looked("real", "identity")["maps"],
+                people,
+                steps=budget.steps,
+                batch=budget.batch,
+                seed=int(key[:8], 16),
+                watched=np.unique(np.concatenate([pairs.left, pairs.right])),
+                judge=lambda a, b: float(auc(pairs.same, _scores((a, b), pairs))),
+            )
+            return {"left": left, "right": right, "history": np.array(history)}
+
+        found = look.kept(key, make)
+        return found["left"], found["right"]
+
+
+def ways_of(
+    fit: Fit, view: View, protocol: Protocol, *, net: bool, only: list[str] | None = None
+) -> dict[str, Vectors]:
+    """Every way this adversary can compare films."""
+    look = fit.look
 
     def wanted(name: str) -> bool:
         return only is None or name in only
@@ -257,43 +309,18 @@ def ways_of(
     if protocol == "own film" and wanted("pixels"):
         ways["pixels"] = (pixels(look.films("released")), pixels(look.films(candidate)))
     if wanted("linear"):
-        ways["linear"] = _learned(look, "linear", candidate == "real", people, pairs, settings)
+        ways["linear"] = fit.learned("linear", candidate == "real")
     if view != "A1" and wanted("map"):
         # A2 knows patients, so it learns towards a patient's mean; A3 knows which film it was.
-        ways["map"] = _learned(look, "map", view == "A3", people, pairs, settings)
+        ways["map"] = fit.learned("map", view == "A3")
     if net and wanted("net"):
-        ways["net"] = _siamese(look, candidate, people, pairs)
+        ways["net"] = fit.siamese(candidate)
     if view == "A3" and protocol == "another film" and wanted("oracle"):
         # The candidate goes through the de-identifier too, and both are compared as released films.
-        ways["oracle"] = _learned(look, "oracle", False, people, pairs, settings)
+        ways["oracle"] = fit.learned("oracle", False)
     if view == "A3" and look.again is not None and wanted("again"):
-        ways["again"] = _learned(look, "again", protocol == "own film", people, pairs, settings)
+        ways["again"] = fit.learned("again", protocol == "own film")
     return ways
-
-
-def _learned(
-    look: Look,
-    way: str,
-    variant: bool,
-    people: list[NDArray[np.intp]],
-    pairs: Pairs,
-    settings: dict[str, float],
-) -> Vectors:
-    """The linear metric or the map, with the setting that was given or that held-out pairs prefer."""
-    make = {"map": _mapped, "again": _made_again}.get(way, _linear)
-    choices = _STRENGTHS if way == "map" else _RIDGES
-    mark = key_of(np.concatenate(people))
-
-    def vectors(setting: float) -> Vectors:
-        key = (make.__name__, variant, mark, setting)
-        if key not in look.memory:  # protocols and views share them
-            look.memory[key] = make(look, variant, people, setting)
-        found: Vectors = look.memory[key]
-        return found
-
-    if way not in settings:
-        settings[way] = max(choices, key=lambda s: float(auc(pairs.same, _scores(vectors(s), pairs))))
-    return vectors(settings[way])
 
 
 def _linear(look: Look, real: bool, people: list[NDArray[np.intp]], ridge: float) -> Vectors:
@@ -339,39 +366,6 @@ def _made_again(look: Look, film: bool, people: list[NDArray[np.intp]], ridge: f
 def _owners(people: list[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     rows = np.concatenate(people)
     return rows, np.repeat(np.arange(len(people)), [len(films) for films in people])
-
-
-def _siamese(look: Look, candidate: Side, people: list[NDArray[np.intp]], pairs: Pairs) -> Vectors:
-    """The trained net. One net serves both protocols: it learns from own counterparts and from other films."""
-    budget = look.budget
-    key = key_of("siamese", look.key, candidate, np.concatenate(people), budget.steps, budget.batch)
-
-    def make() -> dict[str, NDArray[Any]]:
-        from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
-
-        rows, who = _owners(people)
-        start = look.start
-        basis = start["basis"]
-        sides: tuple[Side, ...] = ("released", "real") if candidate == "real" else ("released",)
-        x = np.concatenate([look.codes[side][rows, : basis.shape[1]] for side in sides])
-        weights = basis @ discriminant(x, np.concatenate([who] * len(sides)), 0.1)
-        net = Upper(look.pack.identity, trainable=True)
-        net.begin(weights, {s: (start[f"mean {s}"], start[f"spread {s}"]) for s in ("real", "released")})
-        left, right, history = train_siamese(
-            net,
-            look.looked("released", "identity")["maps"],
-            None if candidate == "released" else look.looked("real", "identity")["maps"],
-            people,
-            steps=budget.steps,
-            batch=budget.batch,
-            seed=int(key[:8], 16),
-            watched=np.unique(np.concatenate([pairs.left, pairs.right])),
-            judge=lambda a, b: float(auc(pairs.same, _scores((a, b), pairs))),
-        )
-        return {"left": left, "right": right, "history": np.array(history)}
-
-    found = look.kept(key, make)
-    return found["left"], found["right"]
 
 
 def discriminant(x: Floats, who: NDArray[Any], ridge: float, space: int = _SPACE) -> Floats:
