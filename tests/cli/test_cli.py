@@ -37,6 +37,8 @@ def test_deidentify_verify_and_vault_tell_the_whole_story(place):
     checked = updp("verify", place / "out" / "unmeasured", "--trust", public)
     assert checked.returncode == 0
     assert "not measured" in checked.stdout
+    spoken = updp("key", "fingerprint", "--key", place / "key").stdout.strip()
+    assert updp("verify", place / "out" / "unmeasured", "--trust", spoken.upper()).returncode == 0
     linked = updp("vault", "export", place / "out", "--key", place / "key", "--to", place / "links.csv")
     assert linked.returncode == 0
     assert "10 links" in linked.stdout
@@ -67,6 +69,30 @@ def test_an_altered_release_exits_with_3(place):
     assert "Do not use" in done.stdout
 
 
+def test_an_unknown_signer_is_never_green_and_exits_with_3_unless_he_is_accepted(place):
+    deidentify(place)
+    done = updp("verify", place / "out" / "unmeasured")
+    assert done.returncode == 3
+    assert "updp key fingerprint" in done.stdout
+    assert "nobody knows who signed" in done.stdout
+    reckless = updp("verify", place / "out" / "unmeasured", "--accept-unknown-signer")
+    assert reckless.returncode == 0
+
+
+def test_recall_names_the_films_and_writes_a_list_that_verify_honours(place, hospital):
+    deidentify(place)
+    patient = hospital.rows[0]["patient_id"]
+    films = sum(row["patient_id"] == patient for row in hospital.rows)
+    done = updp("recall", patient, place / "out", "--key", place / "key", "--to", place / "out" / "revocations.json")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == films + 1
+    assert not any(word in done.stdout + done.stderr for word in CANARIES)
+    public = updp("key", "public", "--key", place / "key").stdout.strip()
+    checked = updp("verify", place / "out" / "unmeasured", "--trust", public)
+    assert checked.returncode == 3
+    assert "recalled" in checked.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -89,6 +115,7 @@ def test_wrong_use_exits_with_2_and_one_sentence(hospital, tmp_path, arguments, 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.posix
 def test_a_key_others_may_read_stops_the_run(place):
     os.chmod(place / "key", 0o644)
     done = deidentify(place)
@@ -96,6 +123,7 @@ def test_a_key_others_may_read_stops_the_run(place):
     assert "chmod 600" in done.stderr
 
 
+@pytest.mark.posix
 def test_the_first_run_makes_a_private_key_and_says_so(hospital, tmp_path):
     (tmp_path / "policy.toml").write_text(PLAIN)
     done = updp("deidentify", hospital.write(), tmp_path / "out", "--policy", tmp_path / "policy.toml", "--workers", 1,

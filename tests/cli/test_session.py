@@ -38,6 +38,7 @@ def test_the_version_is_printed():
     assert (done.returncode, done.stdout.strip()) == (0, f"updp {package.__version__}")
 
 
+@pytest.mark.posix
 def test_a_run_tells_machines_what_people_read_and_logs_reason_codes(place, hospital):  # noqa: F811
     (hospital.root / hospital.rows[0]["image"]).write_bytes(b"")
     done = deidentify(place, "--json", "--strict", "--log", place / "run.log")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from updp.core.cache import FolderCache, Layered, MemoryCache, kept_once, key_of
+from updp.core.cache import FolderCache, Layered, MemoryCache, clear, kept_once, key_of, size_of
 
 
 def test_what_is_put_comes_back_the_same(tmp_path):
@@ -44,6 +44,7 @@ def test_a_key_is_no_path(tmp_path, key):
         FolderCache(tmp_path).put(key, {})
 
 
+@pytest.mark.posix
 def test_features_of_patients_are_readable_by_their_owner_alone(tmp_path):
     FolderCache(tmp_path / "c").put("k", {"a": np.ones(1)})
     assert (tmp_path / "c" / "k.npz").stat().st_mode & 0o077 == 0
@@ -84,3 +85,15 @@ def test_an_array_is_made_once_for_a_key_and_again_for_another(tmp_path):
     for key in ("one", "one", "two"):
         assert kept_once(FolderCache(tmp_path), key, make)["a"].tolist() == [0, 1, 2]
     assert len(made) == 2
+
+
+def test_clearing_removes_what_is_ours_and_nothing_else(tmp_path):
+    FolderCache(tmp_path / "learned").put("k", {"a": np.zeros(100)})
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "real.u8").write_bytes(bytes(500))
+    (tmp_path / "thesis.doc").write_bytes(b"x")
+    held = size_of(tmp_path)
+    assert held > 1300
+    assert clear(tmp_path) == held
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
+    assert clear(tmp_path) == 0

@@ -2,6 +2,7 @@ import datetime as dt
 import os
 import pickle
 import stat
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ KEY = Key(bytes(range(32)))
 OTHER = Key(bytes(32))
 
 
+@pytest.mark.posix
 def test_a_new_key_is_readable_by_its_owner_only_and_loads_again(tmp_path):
     made = Key.create(tmp_path / "sub" / "key")
     assert stat.S_IMODE(os.stat(tmp_path / "sub" / "key").st_mode) == 0o600
@@ -33,6 +35,43 @@ def test_a_key_is_never_overwritten(tmp_path):
         Key.create(tmp_path / "key")
 
 
+def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="space"):
+            Key.create(tmp_path / "key")
+    assert list(tmp_path.iterdir()) == []
+    made, new = Key.load_or_create(tmp_path / "key")
+    assert new
+    assert Key.load(tmp_path / "key") == made
+
+
+def test_where_modes_say_nothing_a_key_is_not_refused_for_its_mode(tmp_path, monkeypatch):
+    made = Key.create(tmp_path / "key")
+    os.chmod(tmp_path / "key", 0o666)
+    monkeypatch.setattr("updp.core.keys.os", SimpleNamespace(name="nt"))
+    assert Key.load(tmp_path / "key") == made
+
+
+def test_two_recipients_share_no_pseudonym_shift_or_stream_and_the_hospital_stays_the_same():
+    one, two = KEY.for_recipient("Charité"), KEY.for_recipient("Mayo")
+    for use, parts in (("patient", "p"), ("study", "ps"), ("film", "f"), ("uid", "1"), ("seed", "x")):
+        assert len({getattr(key, use)(*parts) for key in (one, two, KEY)}) == 3
+    assert len({key.digest("surrogate", "Smith") for key in (one, two, KEY)}) == 3
+    assert [one.shift(str(n)) for n in range(40)] != [two.shift(str(n)) for n in range(40)]
+    assert one.ref("f") == two.ref("f") == KEY.ref("f")
+    assert one.fingerprint == two.fingerprint == KEY.fingerprint
+    assert one.vault_key() == two.vault_key() == KEY.vault_key()
+    assert one.signer().private_bytes_raw() == KEY.signer().private_bytes_raw()
+    assert one != two
+    assert pickle.loads(pickle.dumps(one)) == one == KEY.for_recipient("Charité") == two.for_recipient("Charité")
+    assert KEY.for_recipient(None) == KEY.for_recipient("") == KEY
+
+
+@pytest.mark.posix
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
 def test_a_key_others_may_read_is_refused_with_the_command_that_repairs_it(tmp_path, mode):
     Key.create(tmp_path / "key")
@@ -41,6 +80,7 @@ def test_a_key_others_may_read_is_refused_with_the_command_that_repairs_it(tmp_p
         Key.load(tmp_path / "key")
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("text", ["", "hello", "updp-key-1:", "updp-key-1:AAAA", "updp-key-1:@@@@", "updp-key-2:AAAA"])
 def test_a_damaged_key_file_is_refused_without_showing_it(tmp_path, text):
     path = tmp_path / "key"

@@ -50,7 +50,7 @@ def test_pixel_methods_serve_colour_images_of_any_domain(swatches, tmp_path, key
     for film, row in zip(films, rows, strict=True):
         if method in ("keep", "blur"):
             assert (film[..., 0].mean() > film[..., 2].mean()) == (row["labels"] == ["warm"])
-    assert updp.verify(outcome.folder).intact
+    assert updp.verify(outcome.folder, accept_unknown_signer=True).intact
 
 
 @pytest.mark.parametrize(("method", "outcome"), [("keep", "failed"), ("dp-pix", "held")])
@@ -67,7 +67,7 @@ def test_the_domains_own_attacker_and_question_decide_about_its_release(swatches
     assert found.folder.name == ("blocked" if outcome == "failed" else "release")
     assert found.facts["evaluation"]["pack"] is None
     assert "data:image/jpeg" in found.report.read_text()
-    checked = updp.verify(found.folder)
+    checked = updp.verify(found.folder, accept_unknown_signer=True)
     assert checked.status == ("blocked" if outcome == "failed" else "passed")
     assert [check.name for check in checked.checks if check.outcome.value == "failed"] == (
         ["gate"] if outcome == "failed" else []
@@ -107,7 +107,7 @@ def test_reports_of_a_domain_without_reports_stay_behind(swatches, tmp_path, key
     (swatches / "manifest.csv").write_text("\n".join(text) + "\n")
     outcome = updp.deidentify(swatches, tmp_path / "out", key=key, policy=colour_policy(), workers=1)
     assert outcome.released == toy.COUNT
-    assert not list((outcome.folder / "reports").iterdir())
+    assert not (outcome.folder / "reports").exists()
 
 
 def test_regions_and_landmarks_move_with_the_image(swatches, key):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import updp
-from tests.conftest import CANARIES, same_tree, sweep
+from tests.conftest import CANARIES, Hospital, same_tree, sweep
 from tests.evaluation.fake_probes import Broken, Fixed, PixelLinkage, few, figure, passing
+from updp.core.cache import default_folder, size_of
 from updp.core.measurement import Measurement, find
 from updp.core.policy import Policy
 from updp.core.questions import Exemption, Outcome
@@ -42,7 +43,7 @@ def test_a_release_that_fails_is_called_blocked(made, key):
     assert result.status == "blocked"
     assert result.folder.name == "blocked"
     assert not made[1].folder.exists()
-    assert [path.name for path in result.folder.parent.iterdir() if path.name.startswith(".")] == [".cache"]
+    assert not [path for path in result.folder.parent.iterdir() if path.name.startswith(".")]
     linkage = find(result.measurements, "film linkage")
     assert linkage.value > 0.95
     assert updp.verify(result.folder, trusted=public_key(key)).status == "blocked"
@@ -63,6 +64,7 @@ def test_a_folder_in_the_way_is_not_overwritten(made, key):
     assert updp.verify(made[1].folder, trusted=public_key(key)).intact
 
 
+@pytest.mark.posix
 def test_the_hospitals_copy_touches_nothing_and_shows_real_films(made, key, tmp_path):
     before = {p: p.read_bytes() for p in made[1].folder.rglob("*") if p.is_file()}
     result = judge(made, key, passing(), out=tmp_path / "copy")
@@ -85,6 +87,25 @@ def test_the_hospitals_copy_may_not_lie_inside_the_release(made, key):
     for place in (made[1].folder, made[1].folder / "evidence" / "copy"):
         with pytest.raises(NotComparable, match="may not lie inside the release"):
             judge(made, key, passing(), out=place)
+        with pytest.raises(NotComparable, match="may not lie inside the release"):
+            judge(made, key, passing(), cache=place)
+
+
+def test_real_films_are_kept_outside_the_output_unless_the_user_says_where(made, key, tmp_path):
+    result = judge(made, key, passing())
+    assert result.cache == default_folder()
+    assert size_of(result.cache) >= 40 * 64 * 64
+    assert made[1].folder.parent not in result.cache.parents
+    again = evaluate(result.folder, made[0].root, key=key, probes=passing(), cache=tmp_path / "mine")
+    assert again.cache == tmp_path / "mine"
+
+
+def test_a_release_for_a_recipient_is_evaluated_with_his_pseudonyms(tmp_path, key, policy):
+    hospital = Hospital(tmp_path / "export", films=24)
+    made = updp.deidentify(
+        hospital.write(), tmp_path / "out", policy=policy, key=key, workers=1, recipient="Charité", check_content=True
+    )
+    assert evaluate(made.folder, hospital.root, key=key, probes=passing()).status == "passed"
 
 
 def test_an_attack_that_fails_is_an_open_question_and_blocks(made, key):

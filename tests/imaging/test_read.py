@@ -133,6 +133,7 @@ def test_what_is_no_picture_is_refused(tmp_path, data):
     assert reason(tmp_path / "film.png") is Reason.IMAGE_UNREADABLE
 
 
+@pytest.mark.posix
 def test_a_missing_film_a_folder_and_a_pipe_are_refused(tmp_path):
     import os
 

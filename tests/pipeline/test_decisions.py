@@ -114,6 +114,7 @@ def test_a_string_that_identifies_leaves_every_report_that_has_it(ran, key):
     assert read_decisions(ran / "out", key).block == ("nodule",)
 
 
+@pytest.mark.posix
 def test_nothing_an_officer_writes_stands_in_the_log_in_the_clear(ran, key):
     decide(ran / "out", key, Decision(Kind.PHI, ref_of(key, 1), "officer", text="Quibblesworth"))
     decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, 1), "officer", words="that is Zanthora"))

@@ -1,113 +1,106 @@
-import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
-from tests.conftest import Hospital
-from updp.core.keys import Key
+from tests.release.sealed import DAY, HOSPITAL, PUBLIC, STRANGER, made, passed
+from tests.release.test_gate import BAD, GOOD
 from updp.core.questions import Outcome
-from updp.pipeline.run import deidentify
-from updp.release.signature import check_signature, public_key, sign
+from updp.release.signature import check_signature, fingerprint, public_key, sign
 from updp.release.verify import NotARelease, verify
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    from tests.conftest import PLAIN
-    from updp.core.policy import Policy
-
-    root = tmp_path_factory.mktemp("verify")
-    source = Hospital(root / "export").write()
-    deidentify(source, root / "out", key=Key(bytes(range(32))), policy=Policy.parse(PLAIN), workers=1)
-    return root / "out" / "unmeasured"
+def unmeasured(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("verify"))
 
 
 @pytest.fixture
-def release(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "release")
-
-
-def faults(release, **more):
-    return {check.name for check in verify(release, **more).checks if check.outcome is Outcome.FAILED}
+def release(unmeasured, tmp_path):
+    return shutil.copytree(unmeasured, tmp_path / "unmeasured")
 
 
 def test_an_untouched_release_is_intact_and_says_what_was_never_measured(release):
-    result = verify(release)
+    result = verify(release, trusted=PUBLIC)
     assert result.intact
-    gate = next(check for check in result.checks if check.name == "gate")
-    assert gate.outcome is Outcome.NOT_ASKED
-    assert "film" in gate.detail
+    assert result.status == "not-measured"
+    assert result.check("gate").outcome is Outcome.NOT_ASKED
+    assert "film" in result.check("gate").detail
 
 
-def test_a_changed_film_is_found(release):
-    film = next((release / "images").rglob("*.png"))
-    film.write_bytes(film.read_bytes() + b"\0")
-    assert faults(release) == {"checksums"}
+@pytest.mark.parametrize(
+    "trusted", [PUBLIC, f" {PUBLIC}\n", fingerprint(PUBLIC), fingerprint(PUBLIC).replace(" ", "-")]
+)
+def test_the_signer_is_known_by_his_key_or_its_fingerprint(release, trusted):
+    assert verify(release, trusted=trusted).check("signer").outcome is Outcome.HELD
 
 
-def test_a_removed_film_is_found(release):
-    next((release / "images").rglob("*.png")).unlink()
-    assert faults(release) == {"checksums", "schema"}
+@pytest.mark.parametrize("trusted", ["", "x", public_key(STRANGER), fingerprint(public_key(STRANGER)), PUBLIC[:-4]])
+def test_any_other_key_is_refused(release, trusted):
+    result = verify(release, trusted=trusted)
+    assert result.check("signer").outcome is Outcome.FAILED
+    assert not result.intact
 
 
-def test_an_added_file_is_found(release):
-    (release / "images" / "extra.png").write_bytes(b"x")
-    assert faults(release) == {"checksums"}
+def test_an_unknown_signer_is_an_open_question_with_the_way_to_answer_it(release):
+    result = verify(release)
+    assert result.check("signer").outcome is Outcome.UNANSWERED
+    assert not result.intact
+    assert fingerprint(PUBLIC) in result.check("signer").detail
+    assert "updp key fingerprint" in result.check("signer").detail
+    accepted = verify(release, accept_unknown_signer=True)
+    assert accepted.intact
+    assert not accepted.check("signer").outcome.good
 
 
-def test_a_file_replaced_by_a_link_is_found(release, tmp_path):
-    film = next((release / "images").rglob("*.png"))
-    shutil.move(film, tmp_path / "away.png")
-    film.symlink_to(tmp_path / "away.png")
-    assert faults(release) == {"checksums"}
+def test_a_release_signed_anew_by_anybody_is_never_intact_by_itself(release):
+    sign(release, STRANGER, check_signature(release))
+    assert not verify(release).intact
+    assert verify(release, accept_unknown_signer=True, trusted=PUBLIC).check("signer").outcome is Outcome.FAILED
 
 
-def test_a_changed_checksum_list_breaks_the_signature(release):
-    listing = release / "checksums.sha256"
-    listing.write_text(listing.read_text().replace("  README.md", "  READ.md"))
-    assert "signature" in faults(release)
+def test_the_verdict_is_computed_from_the_figures(release):
+    assert verify(passed(release), trusted=PUBLIC).status == "passed"
+    blocked = passed(release.parent / "release", GOOD | {"utility": [BAD["utility"]]})
+    result = verify(blocked, trusted=PUBLIC)
+    assert (result.status, result.check("gate").outcome) == ("blocked", Outcome.FAILED)
 
 
-def test_a_release_signed_anew_by_another_key_is_not_trusted(release, key):
-    sign(release, Key(bytes(32)))
-    assert faults(release) == set()
-    assert faults(release, trusted=public_key(key)) == {"signature"}
+def test_a_release_sealed_anew_keeps_its_name_and_gets_the_next_serial_and_the_days_date(release):
+    before = check_signature(release, PUBLIC)
+    after = verify(passed(release), trusted=PUBLIC).seal
+    assert after == replace(before, serial=2, date=DAY)
+    assert before.serial == 1
 
 
-def test_the_trusted_key_is_recognised(release, key):
-    assert check_signature(release, public_key(key)) == public_key(key)
-    assert verify(release, trusted=public_key(key)).intact
-
-
-@pytest.mark.parametrize("damage", [b"", b"updp-signature-1\nx\ny\n", b"\xff" * 40, b"updp-signature-1\n\n\n"])
+@pytest.mark.parametrize("damage", [b"", b"updp-signature-2\nx\ny\n", b"\xff" * 40, b"updp-signature-1\n\n\n"])
 def test_a_damaged_signature_is_a_failed_check_not_a_crash(release, damage):
     (release / "signature").write_bytes(damage)
-    assert "signature" in faults(release)
+    result = verify(release, trusted=PUBLIC)
+    assert result.check("signature").outcome is Outcome.FAILED
+    assert result.status == "unknown"
 
 
 def test_phi_in_a_report_is_found_by_the_second_detector_and_not_repeated(release):
     path = next((release / "reports").iterdir())
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[0]["sections"]["findings"] = "Discussed with Dr. Margaret Thornbury on 03/14/2019, phone 555-867-5309."
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    result = verify(release)
-    residual = next(check for check in result.checks if check.name == "residual PHI")
+    path.write_text(path.read_text().replace("No pneumothorax.", "Seen by Dr. Margaret Thornbury on 03/14/2019."))
+    residual = verify(release, trusted=PUBLIC).check("residual PHI")
     assert residual.outcome is Outcome.FAILED
     assert "Thornbury" not in residual.detail
     assert path.name in residual.detail
 
 
-def test_a_report_of_a_film_that_is_not_there_is_found(release):
-    path = next((release / "reports").iterdir())
-    path.write_text(path.read_text().replace('"release_id": "f', '"release_id": "x', 1))
-    assert "schema" in faults(release)
-
-
-def test_evidence_that_is_missing_fails_the_gate(release):
-    (release / "evidence" / "evaluation.json").unlink()
-    assert {"gate", "checksums"} <= faults(release)
+def test_the_name_of_a_file_cannot_write_on_the_screen(release):
+    (release / "\x1b[2J[green]safe").write_text("x")
+    detail = verify(release, trusted=PUBLIC).check("checksums").detail
+    assert detail.isprintable()
 
 
 def test_a_folder_that_is_no_release_is_said_so(tmp_path):
     with pytest.raises(NotARelease, match=r"manifest\.parquet"):
         verify(tmp_path)
+
+
+def test_the_hospital_that_signed_can_sign_again(release):
+    sign(release, HOSPITAL, check_signature(release))
+    assert verify(release, trusted=PUBLIC).intact

@@ -48,6 +48,7 @@ def test_what_the_plan_does_not_ask_is_refused(plan, change, why):
         read_answer({"item": 0}, plan, "reader 1")
 
 
+@pytest.mark.posix
 def test_the_last_answer_counts_and_readers_are_apart(study, plan):
     base = Answers(study, plan)
     base.add("reader 1", [answer(plan, "reader 1", 0), answer(plan, "reader 1", 1)])
@@ -57,6 +58,7 @@ def test_the_last_answer_counts_and_readers_are_apart(study, plan):
     assert (base.path.stat().st_mode & 0o777) == 0o600
 
 
+@pytest.mark.posix
 def test_answers_outlive_a_killed_process(study, plan, key):
     program = textwrap.dedent(
         f"""

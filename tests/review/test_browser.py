@@ -114,6 +114,7 @@ def rate(page, *, quality: str = "4", findings: int = 2) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.posix
 def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chromium, place):
     server = Server(place)
     plan = load_plan(place / "study", Key(SECRET))

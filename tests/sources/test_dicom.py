@@ -63,6 +63,7 @@ def test_lateral_films_are_passed_over_and_unknown_views_kept(tmp_path):
     assert source.skipped == 2
 
 
+@pytest.mark.posix
 @pytest.mark.usefixtures("canary_free")
 def test_files_that_cannot_be_used_are_refused_each_with_its_reason(tmp_path):
     root = tmp_path / "export"

@@ -140,6 +140,7 @@ def test_a_dicom_film_in_a_manifest_brings_its_header(tmp_path):
     assert "PixelData" not in loaded.header
 
 
+@pytest.mark.posix
 @pytest.mark.usefixtures("canary_free")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
@@ -172,6 +173,7 @@ def test_a_bad_row_is_refused_alone(tmp_path, kind, changes, reason):
     assert isinstance(good, Study)
 
 
+@pytest.mark.posix
 def test_a_link_that_stays_inside_is_followed(tmp_path):
     write_film(tmp_path / "store" / "b.png")
     (tmp_path / "films").mkdir()

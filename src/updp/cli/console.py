@@ -133,6 +133,11 @@ class Progress:
             self.next_line = now + 30
 
 
+def megabytes(size: int) -> str:
+    """A size for people."""
+    return f"{size / 1e6:.1f} MB"
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str = "rows") -> None:
     """A table for people, and its rows for machines under ``name``."""
     from rich.box import SIMPLE_HEAD
@@ -146,10 +151,13 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str =
 
 
 def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
+    from rich.markup import escape
+
     told(checks=[{"name": check.name, "outcome": str(check.outcome), "detail": check.detail} for check in checks])
     for check in checks:
         mark = "[green]✓[/]" if check.outcome.good else "[yellow]?[/]" if check.outcome == "not asked" else "[red]✗[/]"
-        console.print(f"{mark} {check.name}: {check.outcome}; {check.detail}", soft_wrap=True)
+        # A detail may hold the name of a file that somebody else chose.
+        console.print(f"{mark} {check.name}: {check.outcome}; {escape(check.detail)}", soft_wrap=True)
 
 
 def _note_quarantine(path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from updp.cli.app import BLOCKED, WRONG_USE, KeyOption, app
-from updp.cli.console import OptionOption, StrengthOption, planned, print_checks
+from updp.cli.console import OptionOption, StrengthOption, megabytes, planned, print_checks
 from updp.cli.session import console_of, say, told
 
 
@@ -34,7 +34,7 @@ def evaluate(
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Where films and trained attackers are kept, for other releases too; default: beside it."),
+        typer.Option(help="Where films and trained attackers are kept for other releases; default: ~/.cache/updp."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
 ) -> None:
@@ -42,6 +42,7 @@ def evaluate(
 
     The verdict and its evidence are written to evaluation.json and report.html.
     """
+    from updp.core.cache import size_of
     from updp.evaluation.evaluate import evaluate as run
     from updp.evaluation.report import read_frontier
 
@@ -69,6 +70,9 @@ def evaluate(
     )
     console.print(f"{len(result.measurements) - len(result.missing)} figures, {len(result.missing)} not measured")
     console.print(f"[bold]{result.status}[/]; report: [bold]{result.report}[/]", soft_wrap=True)
+    held, option = megabytes(size_of(result.cache)), f" --cache {cache}" if cache else ""
+    words = f"Real films are kept in {result.cache} ({held}); `updp cache clear{option}` removes them."
+    console.print(words, soft_wrap=True)
     if result.status == "blocked":
         raise typer.Exit(BLOCKED)
 

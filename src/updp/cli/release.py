@@ -46,6 +46,12 @@ def deidentify(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen, as `updp plan`; write nothing.")
     ] = False,
+    recipient: Annotated[
+        str | None, typer.Option(help="Who will receive it: pseudonyms differ from those of other recipients.")
+    ] = None,
+    check_content: Annotated[
+        bool, typer.Option("--check-content", help="On resume compare the bytes of files, not their size and time.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
 ) -> None:
     """Make a release of a hospital export. Running the same command again resumes."""
@@ -76,6 +82,8 @@ def deidentify(
             workers=workers,
             seed=seed,
             limit=limit,
+            recipient=recipient,
+            check_content=check_content,
             progress=bar,
         )
     print_outcome(console, outcome)
@@ -104,23 +112,42 @@ def kept_when_stopped(console: Console, out: Path, bar: Progress) -> Iterator[No
 @app.command()
 def verify(
     release: Annotated[Path, typer.Argument(help="A release folder.")],
-    trust: Annotated[str | None, typer.Option(help="The sending hospital's public key.")] = None,
+    trust: Annotated[
+        str | None, typer.Option(help="The sending hospital's public key, or its fingerprint; not from the release.")
+    ] = None,
+    accept_unknown_signer: Annotated[
+        bool, typer.Option("--accept-unknown-signer", help="Do not ask who signed: anybody may have.")
+    ] = False,
+    revocations: Annotated[
+        Path | None, typer.Option(help="The hospital's list of recalled films; default: revocations.json beside it.")
+    ] = None,
 ) -> None:
     """Check a release as its receiver.
 
-    Signature, checksums, schema, residual PHI, gate.
+    Signature, signer, checksums, schema, residual PHI, gate, revocations.
     """
+    from updp.core.questions import Outcome
     from updp.release.verify import verify as check
 
     console = console_of()
-    result = check(release, trusted=trust)
+    result = check(release, trusted=trust, accept_unknown_signer=accept_unknown_signer, revocations=revocations)
     print_checks(console, result.checks)
     told(intact=result.intact, status=result.status)
-    if not result.intact:
+    if result.seal is not None:
+        seal = result.seal
+        told(release=seal.release, serial=seal.serial, date=seal.date.isoformat(), signed_by=seal.signed_by)
+    if any(found.outcome is Outcome.FAILED for found in result.checks):
         console.print("[bold red]Do not use this release.")
+    elif not result.intact:
+        console.print(
+            "[bold yellow]Its files agree with each other, but nobody knows who signed them. Do not use it yet."
+        )
+    if not result.intact:
         raise typer.Exit(BLOCKED)
     if result.status != "passed":
         console.print("Intact, but [bold]its privacy and usefulness were not measured[/]; treat it as identifiable.")
+    elif trust is None:
+        console.print("[yellow]Its files agree with each other; who signed them was not checked.")
     else:
         console.print("[green]Intact and passed the gate.")
 

@@ -1,15 +1,18 @@
-"""`updp key` and `updp vault`: what stays inside the hospital."""
+"""`updp key`, `vault`, `recall` and `cache`: what stays inside the hospital."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from updp.cli.app import KeyOption, key_app, vault_app
-from updp.cli.console import open_key
+from updp.cli.app import KeyOption, app, cache_app, key_app, vault_app
+from updp.cli.console import megabytes, open_key
 from updp.cli.session import say, told
+
+CacheOption = Annotated[Path | None, typer.Option("--cache", help="The cache folder; default: ~/.cache/updp.")]
 
 
 @key_app.command("new")
@@ -32,6 +35,46 @@ def key_public(key: KeyOption = None) -> None:
     say(found)
 
 
+@key_app.command("fingerprint")
+def key_fingerprint(key: KeyOption = None) -> None:
+    """Print the fingerprint of the public key: short enough to be read out, and as good for `updp verify --trust`."""
+    from updp.release.signature import fingerprint, public_key
+
+    found = fingerprint(public_key(open_key(key, None)))
+    told(fingerprint=found)
+    say(found)
+
+
+@app.command()
+def recall(
+    patient: Annotated[str, typer.Argument(help="The patient's id in the source; - reads it from standard input.")],
+    outs: Annotated[list[Path], typer.Argument(help="Outputs of `updp deidentify` to look in.")],
+    to: Annotated[Path, typer.Option(help="The signed revocation list; what it holds already stays on it.")] = Path(
+        "revocations.json"
+    ),
+    key: KeyOption = None,
+) -> None:
+    """Take back a patient's films: which they are, in which releases, and a signed list that `updp verify` honours."""
+    import datetime as dt
+
+    from updp.core.keys import Key, default_path
+    from updp.release.revocation import recall as run
+
+    named = sys.stdin.readline().strip() if patient == "-" else patient
+    opened = Key.load(key or default_path())
+    made, found = run(named, outs, to, opened, dt.date.today())
+    for one in found:
+        for film in one.films:
+            say(f"{one.out}\t{one.seal.release}\t{film}")
+    films, releases = sum(len(one.films) for one in found), sum(bool(one.films) for one in found)
+    told(
+        list=str(to),
+        serial=made.serial,
+        releases=[{"output": str(one.out), "release": one.seal.release, "films": list(one.films)} for one in found],
+    )
+    say(f"{films} films in {releases} releases; {to}, list {made.serial}: send it to their receivers")
+
+
 @vault_app.command("export")
 def vault_export(
     out: Annotated[Path, typer.Argument(help="The output folder of a run.")],
@@ -45,3 +88,25 @@ def vault_export(
     count = export(out, Key.load(key or default_path()), to)
     told(links=count)
     say(f"{count} links written; this file names patients, keep it inside the hospital")
+
+
+@cache_app.command("show")
+def cache_show(cache: CacheOption = None) -> None:
+    """Print where the cache is and how large it is."""
+    from updp.core.cache import default_folder, size_of
+
+    folder = cache or default_folder()
+    size = size_of(folder)
+    told(cache=str(folder), bytes=size)
+    say(f"{folder}: {megabytes(size)}")
+
+
+@cache_app.command("clear")
+def cache_clear(cache: CacheOption = None) -> None:
+    """Remove the films and attackers that `updp evaluate` kept; nothing else in the folder is touched."""
+    from updp.core.cache import clear, default_folder
+
+    folder = cache or default_folder()
+    size = clear(folder)
+    told(cache=str(folder), bytes_removed=size)
+    say(f"{folder}: {megabytes(size)} removed")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -19,6 +20,30 @@ from numpy.typing import NDArray
 
 #: Part of every key: raise it when the meaning of a cached array changes.
 EDITION = "1"
+
+
+#: What lies in a cache folder; nothing else in it is ever removed.
+PARTS = ("films", "learned", "made")
+
+
+def default_folder() -> Path:
+    """Where films and what attackers learned from them are kept unless the user says otherwise: never in a release."""
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "updp" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "updp"
+
+
+def size_of(folder: Path) -> int:
+    """Bytes that a cache folder holds."""
+    return sum(path.stat().st_size for part in PARTS for path in (folder / part).rglob("*") if path.is_file())
+
+
+def clear(folder: Path) -> int:
+    """Remove what a cache folder holds; returns how many bytes that were."""
+    held = size_of(folder)
+    for part in PARTS:
+        shutil.rmtree(folder / part, ignore_errors=True)
+    return held
 
 
 def key_of(*parts: Any) -> str:

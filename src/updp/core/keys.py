@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from updp.core.record import Split, split_of
+from updp.core.storage import sync_folder, write_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,40 +59,51 @@ class Key:
     ``repr`` never shows it. Pickling carries it to worker processes only.
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_scope", "_secret")
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != _BYTES:
             raise BadKey(f"a key has {_BYTES} bytes, not {len(secret)}")
         self._secret = secret
+        self._scope = secret  # what pseudonyms, shifts and random numbers are computed from
 
     def __repr__(self) -> str:
         return f"Key({self.fingerprint})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and hmac.compare_digest(self._secret, other._secret)
+        return (
+            isinstance(other, Key)
+            and hmac.compare_digest(self._secret, other._secret)
+            and hmac.compare_digest(self._scope, other._scope)
+        )
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def for_recipient(self, name: str | None) -> Key:
+        """This key for releases to one recipient: the same signature, vault and fingerprint, and other pseudonyms,
+        shifts and random numbers than for anybody else. Two recipients cannot join what they received by them."""
+        made = Key(self._secret)
+        if name:
+            made._scope = _subkey(self._secret, f"recipient/{name}")
+        return made
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     @classmethod
     def create(cls, path: Path, secret: bytes | None = None) -> Key:
-        """Put a new secret at ``path``, readable by its owner only; never overwrites one.
+        """Put a new secret at ``path``, readable by its owner only, whole or not at all; never overwrites one.
 
         It is drawn at random unless one is given, as for an invented hospital that has nothing to hide.
         """
         made = cls(os.urandom(_BYTES) if secret is None else secret)
         path.parent.mkdir(parents=True, exist_ok=True)
+        text = _PREFIX + base64.b64encode(made._secret).decode() + "\n"
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            write_bytes(path, text.encode(), mode=0o600, fresh=True)
         except FileExistsError:
             raise BadKey("a key file is already there; it is never overwritten") from None
-        with os.fdopen(handle, "w") as out:
-            out.write(_PREFIX + base64.b64encode(made._secret).decode() + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+        sync_folder(path.parent)
         return made
 
     @classmethod
@@ -104,7 +116,7 @@ class Key:
             raise BadKey(f"no key file at {path}") from None
         except (OSError, UnicodeDecodeError):
             raise BadKey(f"the key file at {path} cannot be read") from None
-        if mode & 0o077:
+        if os.name == "posix" and mode & 0o077:  # elsewhere the mode says nothing of who may read
             raise BadKey(f"the key file is readable by others (mode {mode:04o}); run: chmod 600 {path}")
         if not text.startswith(_PREFIX):
             raise BadKey(f"{path} is not an updp key file")
@@ -124,7 +136,7 @@ class Key:
 
     def digest(self, use: str, *parts: str | bytes) -> bytes:
         """A keyed hash of ``parts`` for one use; parts are length-prefixed, so ("ab","c") differs from ("a","bc")."""
-        mac = hmac.new(_subkey(self._secret, use), digestmod="sha256")
+        mac = hmac.new(_subkey(self._scope, use), digestmod="sha256")
         for part in parts:
             raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
             mac.update(len(raw).to_bytes(8, "big") + raw)
@@ -133,7 +145,7 @@ class Key:
     @property
     def fingerprint(self) -> str:
         """A public name of this key: tells two keys apart, reveals neither."""
-        return _base32(self.digest("fingerprint"), 12)
+        return _base32(Key(self._secret).digest("fingerprint"), 12)
 
     def patient(self, patient_id: str) -> str:
         """The pseudonym of a patient: in the header, burned into the film, and in the manifest."""
@@ -148,8 +160,13 @@ class Key:
         return "f" + _base32(self.digest("film", film_id), 19)
 
     def ref(self, film_id: str) -> str:
-        """What a film is called in logs and the quarantine list; differs from its release id."""
-        return "q" + _base32(self.digest("ref", film_id), 15)
+        """What a film is called in logs and the quarantine list; differs from its release id. It never leaves, so it is
+        the same for every recipient."""
+        return "q" + _base32(Key(self._secret).digest("ref", film_id), 15)
+
+    def release(self, run: str) -> str:
+        """The name of a release in every state it is sealed in; ``run`` is what makes it this one."""
+        return "r" + _base32(self.digest("release", run), 15)
 
     def uid(self, uid: str) -> str:
         """A DICOM UID in place of another (the 2.25 root takes any 128-bit number, PS3.5 B.2)."""
@@ -173,7 +190,7 @@ class Key:
 
     def split(self, patient_id: str) -> Split:
         """The split of a patient in a source that has no official one."""
-        return split_of(patient_id, _subkey(self._secret, "split"))
+        return split_of(patient_id, _subkey(self._scope, "split"))
 
     def signer(self) -> Ed25519PrivateKey:
         """The key that signs releases."""

@@ -126,6 +126,13 @@ class MethodPolicy(Section):
 
 class ReleasePolicy(Section):
     name: str = Field("release", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="Name on the dataset card.")
+    recipient: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Who will receive it: pseudonyms and dates differ from those of all other recipients. The vault "
+        "states it, the release does not.",
+    )
     licence: str = Field("unspecified", description="Licence or agreement under which the release is shared.")
     attributes: tuple[Literal["view", "labels", "sex", "age", "date"], ...] = Field(
         ("view", "labels"), description="What the manifest says of a film. age is capped at 90, date is shifted."
@@ -253,6 +260,7 @@ class Policy(Section):
             update={
                 "source": SourcePolicy(domain=self.source.domain, frontal_only=self.source.frontal_only),
                 "report": self.report.model_copy(update={"block": ()}),
+                "release": self.release.model_copy(update={"recipient": None}),
                 "gate": self.gate.model_copy(update={"certificates": ()}),  # paths of the hospital
                 "method": self.method.model_copy(update={"options": options}),
             }

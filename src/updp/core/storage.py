@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 class OutputError(OSError):
@@ -26,20 +29,47 @@ def explain(error: OSError) -> OutputError:
     return OutputError(_ADVICE.get(error.errno or 0, f"the output cannot be written ({os.strerror(error.errno or 0)})"))
 
 
-def write_bytes(path: Path, data: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
-    """Write ``data`` whole: a temporary file beside it, fsync, rename."""
+@contextmanager
+def writing(path: Path, *, mode: int = 0o644, sync: bool = True, fresh: bool = False) -> Iterator[BinaryIO]:
+    """A file that takes its place only when it is whole: a temporary file beside it, fsync, rename.
+
+    ``fresh`` never takes the place of another file: ``FileExistsError``, also if it appeared meanwhile.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(handle, "wb") as out:
+    if fresh and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as out:
+            yield out
+            out.flush()
+            if sync:
+                os.fsync(out.fileno())
+        _place_anew(temporary, path) if fresh else os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _place_anew(temporary: Path, path: Path) -> None:
+    try:
+        os.link(temporary, path)  # fails if there is one, on every file system that has links
+    except FileExistsError:
+        raise
+    except OSError:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        os.rename(temporary, path)
+
+
+def write_bytes(path: Path, data: bytes, *, mode: int = 0o644, sync: bool = True, fresh: bool = False) -> None:
+    """Write ``data`` whole or not at all (``writing``)."""
+    with writing(path, mode=mode, sync=sync, fresh=fresh) as out:
         out.write(data)
-        out.flush()
-        if sync:
-            os.fsync(out.fileno())
-    os.replace(temporary, path)
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names in a folder durable, where the system lets a folder be opened."""
+    if os.name == "nt":
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

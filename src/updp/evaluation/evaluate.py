@@ -20,19 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.core.cache import Layered, MemoryCache
+from updp.core.cache import Layered, MemoryCache, default_folder
 from updp.core.global_state import quiet
 from updp.core.keys import Key, default_path
 from updp.core.measurement import Measurement, TooFewPatients
 from updp.core.policy import Policy
-from updp.core.questions import Exemption, Outcome
+from updp.core.questions import Outcome
 from updp.core.storage import write_bytes
 from updp.domains import domain_of
 from updp.evaluation.cohort.describe import describe
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
-from updp.release import certificate, construction
+from updp.release import certificate
 from updp.release.assemble import located, restate
-from updp.release.gate import Verdict, judge
+from updp.release.evidence import Content
+from updp.release.evidence import judged as judge
+from updp.release.gate import Verdict
+from updp.release.signature import content_sum
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
@@ -51,6 +54,7 @@ class Evaluation:
 
     folder: Path  # the release under its new name, or where the hospital's copy went
     report: Path
+    cache: Path  # real films, and what attackers learned from them
     facts: Mapping[str, Any]  # evaluation.json
     verdict: Verdict
     measurements: tuple[Measurement, ...]
@@ -96,8 +100,8 @@ def evaluate(
 
     folder = located(Path(release).absolute())
     opened = key if isinstance(key, Key) else Key.load(Path(key) if key else default_path())
-    target = None if out is None else _outside(Path(out).absolute(), folder)
-    store = Path(cache).absolute() if cache else folder.parent / ".cache"
+    target = None if out is None else _outside(Path(out).absolute(), folder, "out")
+    store = default_folder() if cache is None else _outside(Path(cache).absolute(), folder, "cache")
     case = load_case(
         folder, Path(source), opened, vault=Path(vault) if vault else None, layout=layout, cache=store / "films"
     )
@@ -116,7 +120,7 @@ def evaluate(
         method=method_use(case.policy),
     )
     facts, verdict = judged(case, measured, models, budget, quick, seed, frontier)
-    return _written(case, facts, verdict, measured, opened, target)
+    return _written(case, facts, verdict, measured, opened, target, store)
 
 
 def method_use(policy: Policy) -> MethodUse:
@@ -142,13 +146,11 @@ def learned_in(folder: Path) -> Any:
     return FolderCache(folder)
 
 
-def _outside(out: Path, release: Path) -> Path:
-    resolved = out.resolve()
+def _outside(place: Path, release: Path, option: str) -> Path:
+    resolved = place.resolve()
     if resolved == release.resolve() or release.resolve() in resolved.parents:
-        raise NotComparable(
-            "the hospital's copy shows real films and may not lie inside the release; choose another --out"
-        )
-    return out
+        raise NotComparable(f"real films may not lie inside the release; choose another --{option}")
+    return place
 
 
 def run_probes(
@@ -211,17 +213,10 @@ def judged(
     from updp.evaluation.probes import PROBES
 
     counts = case.facts["counts"]
+    tallies = case.facts["tallies"]
     certified = certificate.find(case.policy, dt.date.today())
-    verdict = judge(
-        case.policy.gate,
-        released=counts["released"],
-        quarantined=sum(counts["quarantined"].values()),
-        disjoint=True,
-        evidence=measured,
-        exempt=exemptions(case, measured),
-        proofs=[*construction.proofs(case.facts.get("tallies", {})), *certified.proofs],
-        questions=domain_of(case.policy).asked(),
-    )
+    content = Content(counts["released"], tallies.get("reports", 0), disjoint=True)
+    verdict = judge(case.policy, content, sum(counts["quarantined"].values()), tallies, measured, certified.proofs)
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
     facts = {name: value for name, value in case.facts.items() if name not in ("verification", "sweep")}
@@ -229,7 +224,7 @@ def judged(
         "updp": version.__version__,
         "measurements": [m.to_json() for m in measured],
         "gate": verdict.to_json(),
-        "certificates": list(certified.signed),
+        **certified.to_json(),
         "unlike_the_cohort": unlike(certified.signed, exhibit),
         "frontier": [dict(point) for point in frontier],
         "evaluation": {
@@ -238,6 +233,7 @@ def judged(
             "budget": _plain_budget(budget),
             "pack": pack_facts(pack),
             "manifest_sha256": case.manifest,
+            "content_sha256": content_sum(case.release),
             "films": {split: int(own.sum()) for split, own in rows.items()},
             "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},
             "kept_back": int(exhibit.kept_back.sum()),  # by the method; real films that judges learned from too
@@ -256,18 +252,6 @@ def unlike(signed: Iterable[Mapping[str, Any]], exhibit: Exhibit) -> list[str]:
     released = describe(exhibit.take(~exhibit.kept_back))
     cohorts = [one["certificate"]["cohort"] for one in signed]
     return list(dict.fromkeys(words for cohort in cohorts for words in certificate.differences(cohort, released)))
-
-
-def exemptions(case: Case, measured: Sequence[Measurement]) -> dict[str, Exemption]:
-    """Questions that do not arise for this release, and why: as the release says, or as a probe found."""
-    from updp.methods import method_info
-
-    out: dict[str, Exemption] = {m.question: m.exemption for m in measured if m.question and m.exemption is not None}
-    if not any(case.exhibit.released_texts):
-        out["text"] = Exemption.NO_REPORTS
-    if not method_info(case.policy.method.name).learned_from_images:
-        out["membership"] = Exemption.LEARNED_NOTHING
-    return out
 
 
 #: What a smaller budget saves on, in words.
@@ -323,13 +307,14 @@ def _written(
     measured: tuple[Measurement, ...],
     key: Key,
     target: Path | None,
+    cache: Path,
 ) -> Evaluation:
     from updp.evaluation.report import page, sheet
 
     if target is None:
         policy = case.policy.public()
         made = page(facts, policy, films=sheet(case.exhibit, real=False))
-        folder = restate(case.release, facts, policy, key, made)
+        folder = restate(case.release, facts, policy, key, made, dt.date.today())
         report = folder / "evidence" / "report.html"
     else:
         private(target)
@@ -338,4 +323,4 @@ def _written(
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
         write_bytes(target / "evaluation.json", text.encode(), mode=0o600)
         write_bytes(report, made.encode(), mode=0o600)
-    return Evaluation(folder, report, facts, verdict, measured)
+    return Evaluation(folder, report, cache, facts, verdict, measured)

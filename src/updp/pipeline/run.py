@@ -8,6 +8,7 @@ workers there were or how often the run was killed.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -39,11 +40,11 @@ from updp.pipeline.decisions import NOTHING, Override, Way, read_decisions
 from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
 from updp.release import vault
-from updp.release.assemble import Outcome, assemble, finished
+from updp.release.assemble import FOLDERS, Outcome, assemble, finished
 from updp.release.construction import CHECKED, DIFFERED
 from updp.release.provenance import provenance
 from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
-from updp.release.signature import file_sum
+from updp.release.signature import BadSignature, Seal, check_signature, file_sum, public_key
 from updp.sources.base import Refusal
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Job:
     seed: int
     folders: int  # release shards
     decisions: Mapping[str, Override] = field(default_factory=dict)  # by ref: what an officer decided of a study
+    check_content: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Shard:
 
     index: int
     members: tuple[Study | Refusal, ...]
+    state: str = ""  # keyed digest of the members as the source has them
     poisonous: frozenset[int] = frozenset()  # places of members that took a worker down
 
 
@@ -107,11 +110,16 @@ def deidentify(
     workers: int | None = None,
     seed: int = 0,
     limit: int | None = None,
+    recipient: str | None = None,
+    check_content: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
     """Make a release of ``source`` at ``out``; the same call again resumes or confirms it.
 
     Decisions that an officer took since (``updp review``) are applied: what they touch is made again.
+    ``recipient`` names who will receive it: pseudonyms differ from those of every other recipient. A resumed run stops
+    if a film, a report or an attribute changed meanwhile, by size and time of files, or with ``check_content`` by their
+    bytes.
 
     The same key, seed, policy and source give the same bytes with any number of workers and threads, on processors
     with the same instruction set; ``run.json`` names it. Elsewhere methods that compute with networks may differ in the
@@ -122,8 +130,11 @@ def deidentify(
     policy = policy if isinstance(policy, Policy) else Policy.load(Path(policy)) if policy else Policy()
     if method is not None:
         policy = policy.model_copy(update={"method": policy.method.model_copy(update={"name": method})})
+    if recipient is not None:
+        policy = policy.model_copy(update={"release": policy.release.model_copy(update={"recipient": recipient})})
     if not isinstance(key, Key):
         key, _ = Key.load_or_create(Path(key) if key else default_path())
+    key = key.for_recipient(policy.release.recipient)
     opened = open_under(policy, Path(source), layout, limit)
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)
@@ -137,8 +148,8 @@ def deidentify(
     workers = workers if workers is not None else os.cpu_count() or 1
 
     with _owned(target):
-        survey = take_survey(opened, key)
-        identity = _identity(opened, policy, key, seed, limit, survey)
+        survey = take_survey(opened, key, check_content)
+        identity = _identity(opened, policy, key, seed, limit, survey) | {"check_content": check_content}
         decided = read_decisions(target, key)
         _begin(target, identity, instruction_set(torch=bool(method_info(policy.method.name).needs)))
         _note_settings(target, Path(source), policy, key)
@@ -148,7 +159,7 @@ def deidentify(
                 return done
             _reopen(target, done.folder)
         folders = -(-survey.films // policy.release.shard_size) or 1
-        job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides)
+        job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides, check_content)
         landed = landed_films(target)
         count = sum(landed.values())
         if progress:
@@ -158,9 +169,10 @@ def deidentify(
             if progress:
                 progress(count, survey.films)
         try:
+            stated = Seal(key.release(json.dumps(identity, sort_keys=True)), _next_serial(target, key), dt.date.today())
             if done is not None:
                 os.rename(done.folder, target / ".superseded")
-            outcome = assemble(target, policy, key)
+            outcome = assemble(target, policy, key, stated)
             _keep_records(target, decided.head)
         except OSError as error:
             raise (error if isinstance(error, OutputError) else explain(error)) from None
@@ -171,7 +183,7 @@ def deidentify(
 # -- survey ----------------------------------------------------------------------------------------------------------
 
 
-def take_survey(source: Source, key: Key) -> Survey:
+def take_survey(source: Source, key: Key, check_content: bool = False) -> Survey:
     """Read the source once: eight bytes per film and study stay in memory, whatever the size of a study."""
     import numpy as np
 
@@ -180,8 +192,8 @@ def take_survey(source: Source, key: Key) -> Survey:
     survey = Survey()
     for item in source:
         survey.films += 1
+        digest.update(state_of(item, key, check_content))
         film_hash = _hash(key, "film", item.film_id)
-        digest.update(film_hash.to_bytes(8, "big"))
         if isinstance(item, Study):
             seen.append(film_hash)
             pairs.append(_hash(key, "study", item.study_id))
@@ -202,6 +214,31 @@ def _hash(key: Key, use: str, value: str) -> int:
     return int.from_bytes(key.digest("survey-" + use, value)[:8], "big")
 
 
+def state_of(item: Study | Refusal, key: Key, check_content: bool) -> bytes:
+    """A keyed digest of all that a source says of a film, and of the files it names: their size and time, or their
+    bytes. Where the files lie does not matter, so a source may be moved."""
+    if isinstance(item, Refusal):
+        return key.digest("state", "refused", item.film_id, item.reason.value, item.disputed or "")
+    plain = (item.patient_id, item.study_id, item.view, item.labels, item.age, item.sex, item.date, item.split)
+    sections = None if item.report is None else list(item.report.sections.items())
+    marked = (sorted(item.regions.items()), sorted(item.landmarks.items()))
+    known = () if item.known is None else tuple(item.known.reveal())
+    files = [_file_state(path, check_content) for path in (item.path, item.report_path)]
+    return key.digest("state", item.film_id, repr((plain, sections, marked, known)), *files)
+
+
+def _file_state(path: Path | None, check_content: bool) -> str:
+    if path is None:
+        return "none"
+    try:
+        if check_content:
+            return file_sum(path)
+        found = path.stat()
+        return f"{found.st_size} {found.st_mtime_ns}"
+    except OSError:
+        return "unreadable"
+
+
 def _judged(source: Source, survey: Survey, key: Key) -> Iterator[Study | Refusal]:
     """The source again, with what only the survey could see turned into refusals."""
     for item in source:
@@ -220,7 +257,8 @@ def _shards(job: Job, survey: Survey) -> Iterator[Shard]:
     items = _judged(job.source, survey, job.key)
     index = 0
     while members := tuple(islice(items, job.policy.release.shard_size)):
-        yield Shard(index, members)
+        states = (state_of(item, job.key, job.check_content) for item in members)
+        yield Shard(index, members, job.key.digest("states", *states).hex())
         index += 1
 
 
@@ -249,12 +287,12 @@ def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[Shar
 
 
 def _members(shard: Shard, job: Job) -> str:
-    """A digest of the studies of a shard and of what was decided of them."""
+    """A digest of the studies of a shard as the source has them, and of what was decided of them."""
     key = job.key
     ids = [item.film_id for item in shard.members]
     decided = [(n, job.decisions.get(key.ref(name))) for n, name in enumerate(ids)] if job.decisions else []
     changes = [str(n).encode() + override.digest(key) for n, override in decided if override is not None]
-    return key.digest("members", *ids, *changes).hex()[:32]
+    return key.digest("members", shard.state, *changes).hex()[:32]
 
 
 def _without_poison(job: Job, shard: Shard) -> tuple[Job, Shard]:
@@ -357,13 +395,13 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         if isinstance(result, Stopped):
             kept_back.append((item, result))
             continue
-        link = _link(item, job.key, study)
+        link = _link(item, job, study)
         films.append(_film(result, job, content, link["ref"]))
         links.append(link)
         _tally(tallies, result)
     quarantined = []
     for item, stopped in kept_back:
-        link = _link(item, job.key, None)
+        link = _link(item, job, None)
         quarantined.append(Quarantined(link["ref"], stopped.station, stopped.reason))
         links.append(link)
     try:
@@ -406,8 +444,11 @@ def _film(study: Study, job: Job, content: str, ref: str) -> Film:
     return Film(data, study.report, row, content, ref)
 
 
-def _link(item: Study | Refusal, key: Key, released: Study | None) -> dict[str, str]:
+def _link(item: Study | Refusal, job: Job, released: Study | None) -> dict[str, str]:
+    key = job.key
     link = {"ref": key.ref(item.film_id), "source_film_id": item.film_id}
+    if job.policy.release.recipient:
+        link["recipient"] = job.policy.release.recipient
     if isinstance(item, Study):
         link |= {"source_study_id": item.study_id, "source_patient_id": item.patient_id}
         if released is None:
@@ -488,7 +529,8 @@ _CHANGED = {
     "layout": "was begun from another source layout",
     "limit": "was begun with another --limit",
     "seed": "was begun with another --seed",
-    "source": "was begun from other studies; the source has changed",
+    "check_content": "was begun with or without --check-content, unlike now",
+    "source": "was begun from other films, reports or attributes; the source has changed",
 }
 
 
@@ -562,6 +604,15 @@ def _reopen(out: Path, folder: Path) -> None:
             shutil.copy2(path, shards / path.name)
     except OSError as error:
         raise explain(error) from None
+
+
+def _next_serial(out: Path, key: Key) -> int:
+    """The serial of the release about to be sealed: one more than that of the state it takes the place of."""
+    serials = [0]
+    for folder in (*(out / name for name in FOLDERS.values()), out / ".superseded"):
+        with suppress(BadSignature):
+            serials.append(check_signature(folder, public_key(key)).serial)
+    return max(serials) + 1
 
 
 def _clean(out: Path) -> None:

@@ -14,21 +14,19 @@ import shutil
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from updp.core.keys import Key
 from updp.core.policy import Policy
-from updp.core.questions import Exemption
 from updp.core.reasons import Reason
-from updp.core.storage import OutputError, sync_folder, write_bytes
-from updp.domains import domain_of
-from updp.release import card, certificate, construction, manifest
-from updp.release.gate import Status, Verdict, judge
+from updp.core.storage import OutputError, sync_folder, write_bytes, writing
+from updp.release import card, certificate, manifest
+from updp.release.evidence import Content, judged
+from updp.release.gate import Status, Verdict
 from updp.release.shard import STAMP, ShardRecord
-from updp.release.signature import checksum_line, file_sum, sign
+from updp.release.signature import Seal, check_signature, checksum_line, file_sum, public_key, sign
 from updp.screening import conformance
 
 #: What a verdict calls its folder: only what passed on evidence is a release.
@@ -71,10 +69,10 @@ def located(place: Path) -> Path:
 OWN_OPTIONS = "method-options.json"
 
 
-def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
-    """Build the release from the shards that landed and put it in its place."""
+def assemble(out: Path, policy: Policy, key: Key, stated: Seal) -> Outcome:
+    """Build the release from the shards that landed and put it in its place, under this name, serial and date."""
     build = out / ".work" / "build"
-    certified = certificate.find(policy, dt.date.today())
+    certified = certificate.find(policy, stated.date)
     own, policy = policy, policy.public()
     if own.method.options != policy.method.options:  # the hospital measures with packs the release does not locate
         write_bytes(out / "vault" / OWN_OPTIONS, json.dumps(own.method.options).encode(), mode=0o600)
@@ -82,7 +80,7 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
     overview = _overview(out)
     tallies: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    with _replacing(out / "quarantine.jsonl", mode=0o600) as quarantine, _Sorter(out / ".work" / "sort") as sorter:
+    with writing(out / "quarantine.jsonl", mode=0o600) as quarantine, _Sorter(out / ".work" / "sort") as sorter:
         for record in _records(out):
             tallies.update(record.tallies)
             kept_back = list(record.quarantine)
@@ -96,27 +94,26 @@ def assemble(out: Path, policy: Policy, key: Key) -> Outcome:
             for entry in kept_back:
                 reasons[entry["reason"]] += 1
                 quarantine.write(json.dumps(entry).encode() + b"\n")
-        with _replacing(out / ".work" / "sums") as sums:
+        with writing(out / ".work" / "sums") as sums:
             released = manifest.write(build / "manifest.parquet", _rows(build, sorter, sums))
-    verdict = judge(
-        policy.gate,
-        released=released,
-        quarantined=reasons.total(),
-        disjoint=overview.disjoint,
-        exempt={} if tallies["reports"] else {"text": Exemption.NO_REPORTS},
-        proofs=[*construction.proofs(tallies), *certified.proofs],
-        questions=domain_of(policy).asked(),
-    )
-    facts = _facts(policy, released, reasons, tallies, verdict) | {"certificates": list(certified.signed)}
+    for part in ("images", "reports"):
+        if not any((build / part).iterdir()):
+            (build / part).rmdir()
+    content = Content(released, tallies["reports"], overview.disjoint)
+    verdict = judged(policy, content, reasons.total(), tallies, certified=certified.proofs)
+    facts = _facts(policy, released, reasons, tallies, verdict) | certified.to_json()
     with (out / ".work" / "sums").open("rb") as lines:
-        seal(build, facts, policy, key, lines, card.evidence_page(facts, policy))
+        page = card.evidence_page(facts, policy)
+        seal(build, facts, policy, key, lines, page, stated)
     folder = out / FOLDERS[verdict.status]
     os.rename(build, folder)
     sync_folder(out)
     return Outcome(verdict.status, folder, released, dict(sorted(reasons.items())))
 
 
-def seal(folder: Path, facts: dict[str, Any], policy: Policy, key: Key, sums: Iterable[bytes], page: str) -> None:
+def seal(
+    folder: Path, facts: dict[str, Any], policy: Policy, key: Key, sums: Iterable[bytes], page: str, stated: Seal
+) -> None:
     """Write what a release says of itself and sign the whole; ``sums`` are the checksum lines of all other files."""
     (folder / "evidence").mkdir(exist_ok=True)
     texts = {
@@ -130,19 +127,20 @@ def seal(folder: Path, facts: dict[str, Any], policy: Policy, key: Key, sums: It
     for name, text in texts.items():
         write_bytes(folder / name, text.encode())
     own = sorted([*texts, "manifest.parquet"])
-    with _replacing(folder / "checksums.sha256") as listing:
+    with writing(folder / "checksums.sha256") as listing:
         for name in own:
             listing.write(checksum_line(file_sum(folder / name), name))
         listing.writelines(line for line in sums if line.rstrip(b"\n").partition(b"  ")[2].decode() not in own)
-    sign(folder, key)
+    sign(folder, key, stated)
     for name in (*own, "checksums.sha256", "signature"):
         os.utime(folder / name, (STAMP, STAMP))
 
 
-def restate(release: Path, facts: dict[str, Any], policy: Policy, key: Key, page: str) -> Path:
+def restate(release: Path, facts: dict[str, Any], policy: Policy, key: Key, page: str, today: dt.date) -> Path:
     """The same release with new evidence, under the name its verdict gives it; a reader never sees half of it.
 
-    Films are linked, not copied. The caller has checked the release against its checksums.
+    It gets the next serial and the day's date. Films are linked, not copied. The caller has checked the release against
+    its checksums.
     """
     status: Status = facts["gate"]["status"]
     renamed = status == "blocked" or release.name in FOLDERS.values()  # a name the hospital chose stays, while it may
@@ -153,8 +151,9 @@ def restate(release: Path, facts: dict[str, Any], policy: Policy, key: Key, page
     for stale in (made, superseded):
         shutil.rmtree(stale, ignore_errors=True)
     shutil.copytree(release, made, copy_function=_link)
+    before = check_signature(release, public_key(key))
     with (release / "checksums.sha256").open("rb") as sums:
-        seal(made, facts, policy, key, sums, page)
+        seal(made, facts, policy, key, sums, page, replace(before, serial=before.serial + 1, date=today))
     os.rename(release, superseded)
     os.rename(made, target)
     sync_folder(release.parent)
@@ -237,17 +236,6 @@ class _Sorter:
         for path in sorted(self.folder.iterdir()):
             films = [json.loads(line) for line in path.read_bytes().splitlines()]
             yield path.name, sorted(films, key=lambda film: film["row"]["release_id"])
-
-
-@contextmanager
-def _replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """A file that takes its place only when it is whole."""
-    temporary = path.with_name(f".{path.name}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as out:
-        yield out
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
 
 
 def _records(out: Path) -> Iterator[ShardRecord]:

@@ -8,7 +8,6 @@ match is a fault, and a certificate that a policy names and that has a fault blo
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import hashlib
 import json
@@ -21,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from updp.core.measurement import Measurement
 from updp.core.questions import Kind
-from updp.core.storage import write_bytes
 from updp.domains import DEFAULT
 from updp.release.gate import Proof
-from updp.release.signature import public_key
+from updp.release.signed import Altered, read_signed, write_signed
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -80,8 +78,10 @@ class Subject:
             for use, name in packs_of(made).items()
         }
         strength = None if info.default_strength is None else resolve_strength(info, method.strength)
-        kept = {name: value for name, value in options.items() if name not in _OWN}
-        return cls(method.name, strength, kept, packs, version.__version__, domain or DEFAULT)
+        return cls(method.name, strength, own_options(options), packs, version.__version__, domain or DEFAULT)
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def fault(self, other: Subject) -> Fault | None:
         """The first way in which another subject differs from this one."""
@@ -98,6 +98,11 @@ class Subject:
         return None
 
 
+def own_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that make a method another method."""
+    return {name: value for name, value in options.items() if name not in _OWN}
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """What was measured of a subject, on whom, and when."""
@@ -108,10 +113,9 @@ class Certificate:
     measurements: tuple[Measurement, ...]
 
     def to_json(self) -> dict[str, Any]:
-        subject = {name: getattr(self.subject, name) for name in Subject.__dataclass_fields__}
         return {
             "format": FORMAT,
-            "subject": subject,
+            "subject": self.subject.to_json(),
             "made": self.made.isoformat(),
             "cohort": dict(self.cohort),
             "measurements": [m.to_json() for m in self.measurements],
@@ -119,43 +123,25 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
-        if data["format"] != FORMAT:
-            raise ValueError("another format")
         found = tuple(Measurement.from_json(m) for m in data["measurements"])
         return cls(Subject(**data["subject"]), dt.date.fromisoformat(data["made"]), data["cohort"], found)
 
 
 def write(path: Path, certificate: Certificate, key: Key) -> None:
     """Sign a certificate and write it."""
-    stated = certificate.to_json()
-    made = base64.b64encode(key.signer().sign(_statement(stated))).decode()
-    whole = {"certificate": stated, "signed_by": public_key(key), "signature": made}
-    write_bytes(path, (json.dumps(whole, indent=1, sort_keys=True) + "\n").encode())
+    write_signed(path, "certificate", certificate.to_json(), key)
 
 
-def read(raw: bytes, trusted: Iterable[str]) -> Certificate | Fault:
+def read(raw: bytes, signers: Iterable[str]) -> Certificate | Fault:
     """A certificate whose signature holds and is by a trusted key, else what is wrong with it."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     try:
-        whole = json.loads(raw)
-        stated, signer = whole["certificate"], str(whole["signed_by"])
+        stated, signer = read_signed(raw, "certificate", FORMAT)
         found = Certificate.from_json(stated)
-        verifier = Ed25519PublicKey.from_public_bytes(base64.b64decode(signer, validate=True))
-        signature = base64.b64decode(whole["signature"], validate=True)
+    except Altered:
+        return Fault.ALTERED
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # whatever a wrong shape raises
         return Fault.UNREADABLE
-    try:
-        verifier.verify(signature, _statement(stated))
-    except InvalidSignature:
-        return Fault.ALTERED
-    return found if signer in {one.strip() for one in trusted} else Fault.UNKNOWN_SIGNER
-
-
-def _statement(stated: Mapping[str, Any]) -> bytes:
-    text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
-    return f"{FORMAT} {hashlib.sha256(text.encode()).hexdigest()}".encode()
+    return found if signer in {one.strip() for one in signers} else Fault.UNKNOWN_SIGNER
 
 
 def shipped() -> Traversable:
@@ -176,6 +162,13 @@ def shipped_signers() -> list[str]:
     return keys.read_text("ascii").split() if keys.is_file() else []
 
 
+def signers_of(signed: Mapping[str, Any], policy: Policy) -> Iterable[str]:
+    """The public keys that may have signed a certificate inside a release: those of the package for what ships with it,
+    those of the policy for everything else."""
+    ships = any(json.loads(raw) == signed for raw, named in _held(policy) if not named)
+    return shipped_signers() if ships else policy.gate.certifiers
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """Certificates that count for a policy, as signed, and what they answer; those it names in vain answer with a
@@ -183,6 +176,12 @@ class Found:
 
     signed: tuple[Mapping[str, Any], ...] = ()
     proofs: tuple[Proof, ...] = ()
+    subject: Subject | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the evidence of a release states it."""
+        subject = None if self.subject is None else self.subject.to_json()
+        return {"certificates": list(self.signed), "subject": subject}
 
 
 def find(policy: Policy, today: dt.date) -> Found:
@@ -201,11 +200,11 @@ def find(policy: Policy, today: dt.date) -> Found:
         found = check(raw, subject, policy.gate.certifiers if named else shipped_signers(), policy, today)
         if isinstance(found, Certificate):
             signed.append(json.loads(raw))
-            proofs += _answers(found)
+            proofs += answers(found)
         elif named:
             words = f"the certificate named by the policy does not count: {found}"
             proofs.append(Proof("utility", Kind.CERTIFIED, False, words))
-    return Found(tuple(signed), tuple(proofs))
+    return Found(tuple(signed), tuple(proofs), subject if signed else None)
 
 
 def _held(policy: Policy) -> Iterator[tuple[bytes, bool]]:
@@ -219,9 +218,9 @@ def _held(policy: Policy) -> Iterator[tuple[bytes, bool]]:
             yield b"", True
 
 
-def check(raw: bytes, subject: Subject, trusted: Iterable[str], policy: Policy, today: dt.date) -> Certificate | Fault:
+def check(raw: bytes, subject: Subject, signers: Iterable[str], policy: Policy, today: dt.date) -> Certificate | Fault:
     """A certificate that counts for this subject today, else the first fault."""
-    found = read(raw, trusted)
+    found = read(raw, signers)
     if isinstance(found, Fault):
         return found
     if fault := subject.fault(found.subject):
@@ -230,7 +229,8 @@ def check(raw: bytes, subject: Subject, trusted: Iterable[str], policy: Policy, 
     return Fault.EXPIRED if days is not None and (today - found.made).days > days else found
 
 
-def _answers(certificate: Certificate) -> Iterator[Proof]:
+def answers(certificate: Certificate) -> Iterator[Proof]:
+    """What a certificate answers, question by question."""
     patients, films = certificate.cohort.get("patients", 0), certificate.cohort.get("films", 0)
     words = f"certified on {films} films of {patients} patients, {certificate.made.isoformat()}"
     asked = dict.fromkeys(m.question for m in certificate.measurements if m.question and m.measured)

@@ -53,7 +53,7 @@ class ShardRecord:
     """What landed in a work shard. No value in it comes from a patient but cleaned or under the hospital's key."""
 
     shard: str
-    members: str  # keyed digest of the member ids: a source that changed between runs shows
+    members: str  # keyed digest of the members as they were: a source that changed between runs shows
     films: list[dict[str, Any]] = field(default_factory=list)  # row, report, content, ref, sum, size
     quarantine: list[dict[str, str]] = field(default_factory=list)
     tallies: dict[str, int] = field(default_factory=dict)

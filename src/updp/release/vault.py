@@ -6,6 +6,7 @@ hospital can recall a patient, answer an audit, or find the study behind a reaso
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import os
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from updp.core.keys import Key
-from updp.core.storage import write_bytes
+from updp.core.storage import write_bytes, writing
 
 _MAGIC = b"updp-vault-1\n"
 COLUMNS = (
-    "ref", "release_id", "patient", "study", "source_film_id", "source_study_id", "source_patient_id", "reason",
+    "ref", "release_id", "patient", "study", "recipient", "source_film_id", "source_study_id", "source_patient_id",
+    "reason",
 )  # fmt: skip
+#: A spreadsheet takes a cell that begins so for a formula, and runs it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class BadVault(ValueError):
@@ -65,30 +69,30 @@ def unseal(path: Path, key: Key) -> list[dict[str, Any]]:
 def export(out: Path, key: Key, to: Path) -> int:
     """Write all links of the run at ``out`` as CSV, readable by its owner only; returns how many.
 
-    Films that were kept back have a reason and no release id.
+    Films that were kept back have a reason and no release id. See ``cell`` for what is written of a formula.
     """
     reasons = _reasons(out / "quarantine.jsonl")
     links = open_vault(out / "vault", key)
     first = next(links, None)  # opens the first file: a wrong key leaves no CSV behind
-    try:
-        handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise BadVault(f"{to} is already there; it is never overwritten") from None
     count = 0
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as table_file:
-            table = csv.DictWriter(table_file, COLUMNS)
+    try:  # whole or not at all: half a list of patients is of no use to anyone
+        with writing(to, mode=0o600, fresh=True) as file:
+            table = csv.DictWriter(codecs.getwriter("utf-8")(file), COLUMNS)
             table.writeheader()
             for link in chain([] if first is None else [first], links):
                 reason = reasons.get(link["ref"], "")
                 if reason:
                     link.pop("release_id", None)
-                table.writerow({**link, "reason": reason})
+                table.writerow({name: cell(value) for name, value in {**link, "reason": reason}.items()})
                 count += 1
-    except BaseException:
-        to.unlink(missing_ok=True)  # half a list of patients is of no use to anyone
-        raise
+    except FileExistsError:
+        raise BadVault(f"{to} is already there; it is never overwritten") from None
     return count
+
+
+def cell(value: str) -> str:
+    """A value for a CSV file: what a spreadsheet would run as a formula begins with an apostrophe, which it hides."""
+    return f"'{value}" if value.startswith(_FORMULA) else value
 
 
 def _reasons(path: Path) -> dict[str, str]:

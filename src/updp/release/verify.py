@@ -1,25 +1,27 @@
-"""The receiver's check of a release: signature, checksums, schema, splits, residual PHI, gate.
+"""The receiver's check of a release: signature, signer, checksums, schema, residual PHI, gate, revocations.
 
-It trusts only the given key: every file is read again, and reports are scanned by a detector that shares no
-code with the one that cleaned them.
+It trusts only the given key: every file is read again, reports are scanned by a detector that shares no code with the
+one that cleaned them, and the verdict is computed anew from the evidence and the policy inside.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from updp.core.policy import BadPolicy, Policy
 from updp.core.questions import Outcome
-from updp.release import manifest
+from updp.release import manifest, revocation
+from updp.release.evidence import BadEvidence, Content, rejudged
 from updp.release.gate import Check, plain
-from updp.release.signature import BadSignature, check_signature, check_sums
+from updp.release.signature import BadSignature, Seal, check_signature, check_sums, content_sum, fingerprint, is_of
 
 #: Faults listed of one kind before the rest is only counted.
 _SHOWN = 5
+_ASK = "ask the hospital, by telephone or in writing, for the output of `updp key fingerprint`, and give it to --trust"
 
 
 class NotARelease(ValueError):
@@ -32,44 +34,66 @@ class Verification:
 
     folder: Path
     checks: tuple[Check, ...]
-    status: str  # of the gate, as the release states it
-    signed_by: str | None
+    status: str  # of the gate, computed anew; "unknown" where it cannot be
+    seal: Seal | None  # name, serial, date and signer of the release, where its signature holds
 
     @property
     def intact(self) -> bool:
-        """Whether everything that can be checked here holds. A gate that measured nothing is said, not failed."""
-        return not any(check.outcome is Outcome.FAILED for check in self.checks)
+        """Whether everything that can be checked here holds, and the signer is known or was accepted unknown. A gate
+        that measured nothing is said, not failed."""
+        return not any(check.outcome in (Outcome.FAILED, Outcome.UNANSWERED) for check in self.checks)
+
+    def check(self, name: str) -> Check | None:
+        """The check of this name, if it was made."""
+        return next((check for check in self.checks if check.name == name), None)
 
 
-def verify(folder: str | Path, *, trusted: str | None = None) -> Verification:
-    """Check signature, checksums, schema, reports and gate of a release.
+def verify(
+    folder: str | Path,
+    *,
+    trusted: str | None = None,
+    accept_unknown_signer: bool = False,
+    revocations: str | Path | None = None,
+) -> Verification:
+    """Check signature, signer, checksums, schema, reports and gate of a release, and whether it was taken back.
 
-    ``trusted`` is the sending hospital's public key. Get it separately from the release.
+    ``trusted`` is the sending hospital's public key or its fingerprint. Get it separately from the release: without it
+    the release is not accepted, since anybody can sign. ``revocations`` is the hospital's list of what it took back;
+    one named ``revocations.json`` beside the release is found by itself.
     """
     release = Path(folder)
     if not (release / "manifest.parquet").is_file():
         raise NotARelease(f"{folder} is not a release: it has no manifest.parquet")
     checks: list[Check] = []
-    signed_by: str | None = None
+    seal: Seal | None = None
     try:
-        signed_by = check_signature(release, trusted)
-        by = "the key you trust" if trusted else f"{signed_by} (compare it with the key you were given)"
-        checks.append(plain("signature", True, f"signed by {by}"))
+        seal = check_signature(release)
+        words = f"release {seal.release}, serial {seal.serial}, {seal.date.isoformat()}"
+        checks.append(plain("signature", True, words))
+        checks.append(_signer(seal, trusted, accept_unknown_signer))
     except BadSignature as bad:
         checks.append(plain("signature", False, str(bad)))
     checks.append(_check("checksums", check_sums(release), "every file is as it was signed"))
-    checks.append(_check("schema", _schema_faults(release), "manifest, films and reports agree"))
-    checks.append(_check("residual PHI", _residual(release), "the second detector found nothing in the reports"))
-    status = "unknown"
-    try:
-        gate = json.loads((release / "evidence" / "evaluation.json").read_bytes())["gate"]
-        status = str(gate["status"])
-        missing = [check["name"] for check in gate["checks"] if check["outcome"] == Outcome.NOT_ASKED]
-        outcome = {"passed": Outcome.HELD, "not-measured": Outcome.NOT_ASKED}.get(status, Outcome.FAILED)
-        checks.append(Check("gate", outcome, f"{status}; never asked: {', '.join(missing)}" if missing else status))
-    except (OSError, ValueError, KeyError, TypeError):
-        checks.append(plain("gate", False, "evidence/evaluation.json is missing or unreadable"))
-    return Verification(release, tuple(checks), status, signed_by)
+    policy = _policy(release)
+    rows = _Rows(release)
+    checks.append(_check("schema", rows.faults(policy), "manifest, films and reports agree"))
+    found_nothing = "the second detector found nothing in the reports"
+    checks.append(_check("residual PHI", _residual(release, policy), found_nothing))
+    status, gate = _gate(release, policy, rows, seal)
+    checks.append(gate)
+    if (recalled := _recalled(release, rows, seal, revocations)) is not None:
+        checks.append(recalled)
+    return Verification(release, tuple(checks), status, seal)
+
+
+def _signer(seal: Seal, trusted: str | None, accept: bool) -> Check:
+    if trusted is not None:
+        known = is_of(seal.signed_by, trusted)
+        return plain("signer", known, "the key you trust" if known else "another key than the one you trust")
+    words = f"unknown here, fingerprint {fingerprint(seal.signed_by)}"
+    return Check("signer", Outcome.NOT_ASKED, words) if accept else Check(
+        "signer", Outcome.UNANSWERED, f"{words}; anybody can sign: {_ASK}"
+    )  # fmt: skip
 
 
 def _check(name: str, faults: Iterator[str], good: str) -> Check:
@@ -83,50 +107,82 @@ def _check(name: str, faults: Iterator[str], good: str) -> Check:
     return plain(name, count == 0, "; ".join(shown) or good)
 
 
-def _schema_faults(release: Path) -> Iterator[str]:
-    import pyarrow.parquet as pq
-
+def _policy(release: Path) -> Policy | None:
     try:
-        Policy.load(release / "policy.toml")
+        return Policy.load(release / "policy.toml")
     except BadPolicy:
-        yield "policy.toml is missing or not a policy"
-    try:
-        found = pq.read_schema(release / "manifest.parquet")
-    except (OSError, ValueError):
-        yield "manifest.parquet cannot be read"
-        return
-    if not found.equals(manifest.schema()):
-        yield "manifest.parquet has other columns than this version of updp writes"
-        return
-    seen: set[str] = set()
-    split_of: dict[str, str] = {}
-    with_report: dict[str, set[str]] = {}
-    for row in manifest.read(release / "manifest.parquet"):
-        if row["release_id"] in seen:
-            yield f"{row['release_id']}: listed twice"
-        seen.add(row["release_id"])
-        if split_of.setdefault(row["patient"], row["split"]) != row["split"]:
-            yield f"{row['patient']}: in two splits"
-        place = Path(row["file_name"])
-        if place.is_absolute() or ".." in place.parts or not (release / place).is_file():
-            yield f"{row['release_id']}: its film is missing"
+        return None
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The manifest, read row by row: what is wrong with it, and what it counts to."""
+
+    release: Path
+    films: int = 0
+    disjoint: bool = True
+    readable: bool = False
+    ids: set[str] = field(default_factory=set)
+    patients: set[str] = field(default_factory=set)
+    with_report: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)  # shard -> id -> patient, study
+
+    @property
+    def reports(self) -> int:
+        return sum(map(len, self.with_report.values()))
+
+    def faults(self, policy: Policy | None) -> Iterator[str]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if policy is None:
+            yield "policy.toml is missing or not a policy"
+        try:
+            found = pq.read_schema(self.release / "manifest.parquet")
+            if not found.equals(manifest.schema()):
+                yield "manifest.parquet has other columns than this version of updp writes"
+                return
+            split_of: dict[str, str] = {}
+            for row in manifest.read(self.release / "manifest.parquet"):
+                yield from self._row(row, split_of)
+        except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
+            yield "manifest.parquet cannot be read"
+            return
+        self.readable = True
+        yield from self._reports()
+
+    def _row(self, row: dict[str, Any], split_of: dict[str, str]) -> Iterator[str]:
+        self.films += 1
+        name, patient, shard = row["release_id"], row["patient"], row["shard"]
+        if name in self.ids:
+            yield f"{name}: listed twice"
+        self.ids.add(name)
+        self.patients.add(patient)
+        if split_of.setdefault(patient, row["split"]) != row["split"]:
+            self.disjoint = False
+            yield f"{patient}: in two splits"
+        place = PurePosixPath(row["file_name"])
+        if place.parts[:-1] != ("images", shard) or place.stem != name:
+            yield f"{name}: its file has another name"
+        elif not (self.release / place).is_file():
+            yield f"{name}: its film is missing"
         if row["has_report"]:
-            with_report.setdefault(row["shard"], set()).add(row["release_id"])
-    yield from _report_faults(release, with_report)
+            self.with_report.setdefault(shard, {})[name] = (patient, row["study"])
 
-
-def _report_faults(release: Path, wanted: dict[str, set[str]]) -> Iterator[str]:
-    for shard, ids in sorted(wanted.items()):
-        found: set[str] = set()
-        for _, line in _report_lines(release / "reports" / f"{shard}.jsonl"):
-            if line is None:
-                yield f"reports/{shard}.jsonl: a line cannot be read"
-            elif line["release_id"] not in ids:
-                yield f"reports/{shard}.jsonl: a report of a film that is not in the manifest"
-            else:
-                found.add(line["release_id"])
-        if found != ids:
-            yield f"reports/{shard}.jsonl: {len(ids - found)} reports are missing"
+    def _reports(self) -> Iterator[str]:
+        files = {path.stem for path in (self.release / "reports").glob("*.jsonl")}
+        for shard in sorted(files | self.with_report.keys()):
+            wanted, found = self.with_report.get(shard, {}), set()
+            for _, line in _report_lines(self.release / "reports" / f"{shard}.jsonl"):
+                if line is None:
+                    yield f"reports/{shard}.jsonl: a line cannot be read"
+                elif line["release_id"] in found:
+                    yield f"reports/{shard}.jsonl: two reports of one film"
+                elif wanted.get(line["release_id"]) != (line.get("patient"), line.get("study")):
+                    yield f"reports/{shard}.jsonl: a report of a film or patient that is not in the manifest"
+                else:
+                    found.add(line["release_id"])
+            if found != wanted.keys():
+                yield f"reports/{shard}.jsonl: {len(wanted.keys() - found)} reports are missing"
 
 
 def _report_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
@@ -144,16 +200,13 @@ def _report_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
         yield 0, None
 
 
-def _residual(release: Path) -> Iterator[str]:
+def _residual(release: Path, policy: Policy | None) -> Iterator[str]:
     """Places (never the words) where the second detector sees PHI in a released report."""
     from updp.release.residual import residual_spans
 
-    mode: Literal["surrogate", "tag"] = "tag"
-    try:  # shifted dates and surrogate names are expected where the policy says so, and only there
-        if Policy.load(release / "policy.toml").report.mode == "surrogate":
-            mode = "surrogate"
-    except BadPolicy:
-        pass
+    # Shifted dates and surrogate names are expected where the policy says so, and only there.
+    surrogate = policy is not None and policy.report.mode == "surrogate"
+    mode: Literal["surrogate", "tag"] = "surrogate" if surrogate else "tag"
     for path in sorted((release / "reports").glob("*.jsonl")):
         for number, line in _report_lines(path):
             if line is None:
@@ -161,3 +214,42 @@ def _residual(release: Path) -> Iterator[str]:
             for name, text in line["sections"].items():
                 for span in residual_spans(text, mode=mode):
                     yield f"reports/{path.name}:{number} {name}[{span.start}:{span.end}] looks like {span.category}"
+
+
+def _gate(release: Path, policy: Policy | None, rows: _Rows, seal: Seal | None) -> tuple[str, Check]:
+    """The verdict, computed anew. A release whose signature does not hold has no date, and no verdict to speak of."""
+    if policy is None or seal is None or not rows.readable:
+        return "unknown", plain("gate", False, "without signature, policy and manifest there is no verdict")
+    try:
+        facts = json.loads((release / "evidence" / "evaluation.json").read_bytes())
+        content = Content(rows.films, rows.reports, rows.disjoint, content_sum(release))
+        verdict = rejudged(facts, policy, content, seal.date)
+    except BadEvidence as bad:
+        return "unknown", plain("gate", False, str(bad))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return "unknown", plain("gate", False, "evidence/evaluation.json is missing or unreadable")
+    missing = [check.name for check in verdict.checks if check.outcome is Outcome.NOT_ASKED]
+    outcome = {"passed": Outcome.HELD, "not-measured": Outcome.NOT_ASKED}.get(verdict.status, Outcome.FAILED)
+    words = f"{verdict.status}; never asked: {', '.join(missing)}" if missing else verdict.status
+    return verdict.status, Check("gate", outcome, words)
+
+
+def _recalled(release: Path, rows: _Rows, seal: Seal | None, given: str | Path | None) -> Check | None:
+    """What the hospital's revocation list says of this release; None where there is no list of this hospital."""
+    path = Path(given) if given is not None else release.absolute().parent / revocation.FILE
+    if given is None and not path.is_file():
+        return None
+    try:
+        found = revocation.read(path)
+    except revocation.BadRevocations as bad:
+        return plain("revocations", False, str(bad))
+    if seal is None or found.signed_by != seal.signed_by:
+        words = "the revocation list is not signed by the key that signed the release"
+        return None if given is None else plain("revocations", False, words)
+    taken = len(rows.ids & found.films) or len(rows.patients & found.patients)
+    if taken:
+        return plain("revocations", False, f"films of {len(rows.patients & found.patients)} patients were recalled")
+    newest = found.newest.get(seal.release, seal.serial)
+    if newest > seal.serial:
+        return plain("revocations", False, f"a newer state of this release exists: serial {newest}")
+    return plain("revocations", True, f"none of list {found.serial}, {found.date.isoformat()}")

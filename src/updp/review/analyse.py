@@ -8,6 +8,7 @@ mean on five steps. Intervals resample patients. What is too little for an inter
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -240,7 +241,7 @@ def into_release(analysis: Analysis, release: Path, key: Key) -> Path:
     if analysis.plan.release != file_sum(release / "manifest.parquet"):
         raise BadPlan("the study is about other films than this release has")
     facts = {**facts, "readers": analysis.to_json()}
-    return restate(release, facts, policy, key, page(facts, policy, films=released_sheet(release)))
+    return restate(release, facts, policy, key, page(facts, policy, films=released_sheet(release)), dt.date.today())
 
 
 def into_folder(analysis: Analysis, out: Path, policy: Policy | None = None) -> Path:

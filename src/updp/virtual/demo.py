@@ -123,7 +123,9 @@ def run(
     outcome = deidentify(
         out / "hospital", out / "run", policy=policy, key=key, workers=workers, seed=seed, progress=progress
     )
-    evaluation = evaluate(outcome.folder, out / "hospital", key=key, quick=True, seed=seed)
+    evaluation = evaluate(
+        outcome.folder, out / "hospital", key=key, quick=True, seed=seed, cache=out / "run" / ".cache"
+    )
     verification = verify(evaluation.folder, trusted=_public(key))
     outcome = replace(outcome, status=evaluation.verdict.status, folder=evaluation.folder)
     strings = ledger.strings()

@@ -13,6 +13,7 @@ from updp.methods import UnknownMethod, make_method
 from updp.methods.updp.method import UPDP, FilmCheck
 from updp.pipeline.run import deidentify
 from updp.release import manifest
+from updp.release.signature import public_key
 from updp.release.verify import verify
 
 pytestmark = pytest.mark.numeric
@@ -243,7 +244,7 @@ def test_a_release_made_with_updp_is_verified_and_names_no_one(tmp_path, key, pa
     outcome = deidentify(source, tmp_path / "out", key=key, policy=policy, workers=1)
     assert outcome.released == 6
     assert sweep(tmp_path / "out") == []
-    assert verify(tmp_path / "out" / "unmeasured").intact
+    assert verify(tmp_path / "out" / "unmeasured", trusted=public_key(key)).intact
     rows = list(manifest.read(tmp_path / "out" / "unmeasured" / "manifest.parquet"))
     decided = [json.loads(row["decided"]) for row in rows]
     assert {(one["mode"], one["rerolls"]) for one in decided} == {("resolved", 0)}

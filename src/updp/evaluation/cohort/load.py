@@ -31,7 +31,7 @@ from updp.imaging.read import is_dicom
 from updp.imaging.square import square, without_bars
 from updp.release import manifest
 from updp.release.assemble import OWN_OPTIONS
-from updp.release.signature import BadSignature, check_signature, check_sums, file_sum, public_key
+from updp.release.signature import BadSignature, OtherSigner, check_signature, check_sums, file_sum, public_key
 from updp.release.vault import BadVault, open_vault
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def beside(release: Path, source: Path, key: Key, *, vault: Path | None = None, 
     rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
     if not rows:
         raise NotComparable("the release has no films; there is nothing to measure")
-    links = _originals(rows, vault or release.parent / "vault", key)
+    links, key = _originals(rows, vault or release.parent / "vault", key)
     opened, digest = _source(source, release, policy, key, layout)
     originals = _studies(opened, rows, links, key)
     return Beside(release, facts, policy, rows, opened, originals, file_sum(release / "manifest.parquet"), digest)
@@ -107,11 +107,10 @@ def opened_release(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
         raise NotComparable(f"{release} is not a release: it has no manifest.parquet")
     try:
         check_signature(release, public_key(key))
+    except OtherSigner:
+        raise NotComparable("the release was made with another key; give its own with --key") from None
     except BadSignature as bad:
-        other = "another key" in str(bad)
-        raise NotComparable(
-            "the release was made with another key; give its own with --key" if other else str(bad)
-        ) from None
+        raise NotComparable(str(bad)) from None
     faults = list(check_sums(release))
     if faults:
         more = f" and {len(faults) - 1} more files" if len(faults) > 1 else ""
@@ -146,8 +145,10 @@ class Original(NamedTuple):
     released: bool
 
 
-def _originals(rows: Mapping[str, Any], vault: Path, key: Key) -> dict[str, dict[str, Any]]:
-    """The vault's links of the films given to the method, by release id: those released, and those it kept back."""
+def _originals(rows: Mapping[str, Any], vault: Path, key: Key) -> tuple[dict[str, dict[str, Any]], Key]:
+    """The vault's links of the films given to the method, by release id: those released, and those it kept back.
+
+    With them comes the key as it was used: the vault says for which recipient."""
     try:
         links = list(open_vault(vault, key))
     except BadVault as bad:
@@ -156,7 +157,8 @@ def _originals(rows: Mapping[str, Any], vault: Path, key: Key) -> dict[str, dict
     if strangers := len(rows) - len(known):
         raise NotComparable(f"{strangers} of {len(rows)} released films are not in the vault; is it of another run?")
     refs = _kept_back(vault.parent / "quarantine.jsonl")
-    return known | {key.film(link["source_film_id"]): link for link in links if link["ref"] in refs}
+    key = key.for_recipient(links[0].get("recipient") if links else None)
+    return known | {key.film(link["source_film_id"]): link for link in links if link["ref"] in refs}, key
 
 
 def _kept_back(path: Path) -> set[str]:
@@ -178,7 +180,7 @@ def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | 
     except (OSError, ValueError):
         run = {}  # the release was moved away from its run; the vault still tells
     opened = open_under(policy, place, layout, run.get("limit"))
-    digest = take_survey(opened, key).digest
+    digest = take_survey(opened, key, bool(run.get("check_content"))).digest
     if run.get("key") == key.fingerprint and run.get("source") not in (None, digest):
         raise NotComparable("this is not the source the release was made from, or it has changed since")
     return opened, digest
