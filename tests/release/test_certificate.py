@@ -209,3 +209,13 @@ def test_a_certificate_put_beside_those_of_the_package_needs_one_of_its_signers(
     (ships / "blur.json").unlink()
     certificate.write(ships / "other.json", made(), Key(bytes(32)))
     assert certificate.find(Policy(method=BLUR), TODAY) == certificate.Found()
+
+
+def test_the_default_method_ships_with_a_certificate_that_matches():
+    subject, trusted = Subject.of(Policy().method), certificate.shipped_signers()
+    checked = [
+        certificate.check(f.read_bytes(), subject, trusted, Policy(), TODAY) for f in certificate.shipped_files()
+    ]
+    matching = [one for one in checked if isinstance(one, Certificate)]
+    assert matching, "make it again: python performance/regenerate.py --only certificate-updp-1 --install"
+    assert any(m.measured and m.metric == "diagnostic skill kept" for one in matching for m in one.measurements)

@@ -9,6 +9,8 @@ from markupsafe import Markup
 from tests.canaries import assert_none_in_text, assert_none_under
 from updp.core.keys import Key
 from updp.core.measurement import FEWEST_PATIENTS
+from updp.core.policy import Policy
+from updp.core.questions import Kind
 from updp.core.reasons import Reason
 from updp.core.record import Report, Study
 from updp.release.vault import open_vault
@@ -68,10 +70,34 @@ def test_every_fault_is_kept_back_for_its_reason(told):
     assert result.outcome.released == len(frontal) - sum(kept.values())
 
 
-def test_receiver_finds_it_as_signed_and_blocked(told):
+def test_receiver_finds_it_as_signed_and_passed(told):
     _, result, _, _ = told
-    assert [c.name for c in result.verification.checks if not c.outcome.good] == ["gate"]
-    assert result.verification.status == result.outcome.status == "blocked"
+    assert [c.name for c in result.verification.checks if not c.outcome.good] == []
+    assert result.verification.status == result.outcome.status == "passed"
+
+
+def test_it_passes_by_construction_and_certificate_and_says_so(told):
+    _, result, _, _ = told
+    facts = json.loads((result.outcome.folder / "evidence" / "evaluation.json").read_bytes())
+    kinds = {check["name"]: check["kind"] for check in facts["gate"]["checks"]}
+    assert kinds["film"] == kinds["text"] == Kind.CONSTRUCTION
+    assert kinds["utility"] == Kind.CERTIFIED
+    page = result.report.read_text("utf-8")
+    assert "by construction" in page
+    assert "by certificate" in page
+    assert f"{demo.MIN_SKILL:.2f} of the skill above guessing, where the default policy asks for 0.70" in page
+
+
+def test_no_bound_on_privacy_is_another_than_the_default():
+    ours, default = (policy.gate.model_dump() for policy in (demo.demo_policy(), Policy()))
+    assert {name for name in ours if ours[name] != default[name]} == {"min_skill", "max_quarantined"}
+
+
+def test_the_same_hospital_with_its_films_as_they_were_taken_is_blocked(told):
+    out, result, _, _ = told
+    assert result.untouched.status == "blocked"
+    assert result.untouched.folder.parent == out / "untouched"
+    assert "The same hospital with its films as they were taken" in result.report.read_text("utf-8")
 
 
 def test_page_is_self_contained_and_plain_about_what_it_shows(told):
@@ -86,9 +112,8 @@ def test_page_is_self_contained_and_plain_about_what_it_shows(told):
     assert "What was not measured, and why" in page
 
 
-def test_attacks_on_four_patients_prove_nothing_so_nothing_may_leave(told):
+def test_what_four_patients_cannot_show_is_said(told):
     _, result, _, _ = told
-    assert result.outcome.status == "blocked"
     facts = json.loads((result.outcome.folder / "evidence" / "evaluation.json").read_bytes())
     assert facts["evaluation"]["quick"]
     assert {m["question"] for m in facts["measurements"]} >= {"record", "film", "utility", "text"}
