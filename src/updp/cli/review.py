@@ -88,7 +88,8 @@ def study_design(
     told(study=str(out), plan=plan.digest, readers=len(plan.readers), patients=patients, findings=list(plan.findings))
     console.print(
         f"{len(plan.readers)} readers, {patients} patients, {len(plan.readers[0].items)} readings each; "
-        f"two films of a patient are at least {nearest(plan)} films apart"
+        f"two films of a patient are at least {nearest(plan)} films apart",
+        soft_wrap=True,
     )
     console.print(f"findings: {', '.join(plan.findings)}")
     for n, name in enumerate(plan.findings):
@@ -100,7 +101,8 @@ def study_design(
         found = power(patients, len(plan.readers), share)
         console.print(
             f"{name}: {share:.0%} of patients; a mean kappa of 0.85 gets an interval of ± {found.margin:.2f}; "
-            f"± 0.05 takes {found.needed} patients"
+            f"± 0.05 takes {found.needed} patients",
+            soft_wrap=True,
         )
     if simulated:
         simulate(plan, Answers(out, plan), opened, seed=seed)

@@ -1,0 +1,54 @@
+"""`updp study` from plan to figures on the command line, and what `updp review` refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.review.conftest import made, made_once
+from updp.cli.app import app
+from updp.core.keys import Key
+
+__all__ = ["made", "made_once"]
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    Key.create(tmp_path / "key", bytes(range(32)))
+    return str(tmp_path / "key")
+
+
+def call(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_a_simulated_study_runs_from_design_to_kappa(made, key_file, tmp_path):
+    study = str(tmp_path / "study")
+    planned = call(
+        "study", "design", str(made / "out"), "--source", str(made / "export"), "--out", study,
+        "--films", "20", "--simulated", "--key", key_file,
+    )  # fmt: skip
+    assert planned.exit_code == 0, planned.output
+    assert "± 0.05 takes" in planned.output
+    assert "Simulated readers have answered" in planned.output
+    found = call("study", "analyse", study, "--key", key_file)
+    assert found.exit_code == 0, found.output
+    assert "Cohen's kappa, all findings: original against released, majority vote (simulated)" in found.output
+    facts = json.loads((tmp_path / "study" / "study.json").read_text())
+    assert facts["simulated"] is True
+    refused = call("study", "analyse", study, "--release", str(made / "out"), "--key", key_file)
+    assert refused.exit_code != 0
+    assert "not readers" in str(refused.exception)
+    packed = call("study", "pack", study, "--out", str(tmp_path / "hand-out"), "--key", key_file)
+    assert packed.exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "hand-out").iterdir()) == [
+        f"simulated-reader-{n}" for n in (1, 2, 3)
+    ]
+
+
+def test_there_is_nothing_to_review_where_nothing_was_released(key_file, tmp_path):
+    refused = call("review", str(tmp_path), "--key", key_file)
+    assert refused.exit_code != 0
+    assert "no finished release" in str(refused.exception)
