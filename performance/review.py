@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,12 @@ def made(root: Path, films: int) -> tuple[Path, Path]:
     return root / "out", root / "study"
 
 
+def busy(pid: int) -> float:
+    """Seconds of processor that a process has used: a figure that other work on the machine does not change."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory(pid: int) -> float:
     """Resident memory of a process, in MiB."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
@@ -98,13 +105,17 @@ def measured(browser: Any, root: Path, films: int) -> float:
         page.goto(officer)
         base = officer.partition("/enter")[0]
         for name, path, ready in (("overview", "/desk", ".numbers"), ("wall", "/desk/wall", ".tile img.here")):
-            times = []
+            times, worked = [], busy(child.pid)
             for _ in range(5):
                 begin = time.perf_counter()
                 page.goto(base + path, wait_until="commit")
                 page.wait_for_selector(ready)
                 times.append(time.perf_counter() - begin)
-            print(f"{films} films: {name} {np.median(times):.3f} s (median of 5, largest {max(times):.3f} s)")
+            worked = (busy(child.pid) - worked) / 5
+            print(
+                f"{films} films: {name} {np.median(times):.3f} s (median of 5, largest {max(times):.3f} s), "
+                f"{1000 * worked:.0f} ms of the server's processor"
+            )
         frames = np.diff(page.evaluate(SCROLL))
         print(
             f"{films} films: wall scrolled from end to end in 4 s: {1000 / frames.mean():.1f} frames a second, "
@@ -137,6 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--films", type=int, default=10_000)
     given = parser.parse_args()
+    print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     with sync_playwright() as player, tempfile.TemporaryDirectory() as scratch:
         browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         few = measured(browser, Path(scratch) / "few", given.films // 10)

@@ -1,8 +1,8 @@
 """What readers answered: checked against the plan, and kept in SQLite, one transaction for each answer.
 
-The database is in WAL mode and every commit reaches the disk before the reader sees the next film, so a killed server
-or a power cut loses nothing that was answered. Answers are only ever added: going back and answering again adds a row,
-and the last one counts.
+The database is in WAL mode and every commit reaches the disk before the server says that an answer is saved, so a
+killed server or a power cut loses nothing that was answered. Answers are only ever added: going back and answering
+again adds a row, and the last one counts.
 
 Answers that come back from a hand-out carry a chain of codes: HMAC-SHA-256 under the reader's secret over the code
 before and the answer. A file that anybody altered, cut or mixed without that secret is refused. The secret is in the

@@ -91,6 +91,7 @@
     for (const old of films.keys()) if (old < n - 2 || old > n + AHEAD + 2) films.delete(old);
     return films.get(n);
   };
+  const drafts = new Map(); // answers on their way
   let item = 0, now = 0, since = 0;
 
   const point = (n) => {
@@ -104,7 +105,9 @@
     if (!study.days || !one || !before || study.items[n - 1].session === one.session) return 0;
     return Math.max(0, Math.ceil(study.days - (Date.now() - Date.parse(before.at)) / 864e5));
   };
-  const finish = (title, words) => {
+  const finish = async (title, words) => {
+    if (saving) await saving;
+    if (drafts.size) return; // the last answer was not saved, and its film is back
     const note = document.createElement("div"), head = document.createElement("h2"), text = document.createElement("p");
     note.className = "finished";
     note.tabIndex = -1;
@@ -132,7 +135,7 @@
     }
     by("place").textContent = `Film ${n + 1} of ${study.items.length} · session ${study.items[n].session}`;
     form.reset();
-    const old = answers.get(n);
+    const old = answers.get(n) || drafts.get(n);
     if (old) {
       const values = [...old.findings, old.quality, old.origin];
       fields.forEach((field, m) => { const box = field.querySelector(`input[value="${values[m]}"]`); if (box) box.checked = true; });
@@ -150,22 +153,26 @@
     for (let ahead = 1; ahead <= AHEAD; ahead++) fetched(n + ahead)?.catch(() => {});
   };
 
-  let saving = false;
+  // The next film shows while an answer is being saved; another answer waits for it. An answer that cannot be saved
+  // brings its film back, with what was chosen.
+  let saving = null;
   const answer = async () => {
+    if (saving) await saving;
     const missing = fields.findIndex((field) => given(field) === undefined);
     if (missing >= 0) { message.textContent = `Please answer: ${asked[missing].title}`; return point(missing); }
-    if (saving || item >= study.items.length) return;
-    saving = true;
+    if (item >= study.items.length) return;
     const values = fields.map(given), count = study.findings.length;
     const made = { item, film: study.items[item].film, findings: values.slice(0, count).map(Number), quality: Number(values[count]), origin: values[count + 1], at: new Date().toISOString(), milliseconds: Math.round(performance.now() - since) };
-    performance.mark("asked-" + (item + 1));
-    try {
-      await store.save(made);
-      answers.set(item, made);
-      await show(item + 1 < first() ? item + 1 : first());
-    } catch (error) {
+    const from = item, before = answers.get(from);
+    performance.mark("asked-" + (from + 1));
+    drafts.set(from, made);
+    answers.set(from, made);
+    saving = store.save(made).then(() => drafts.delete(from), async (error) => {
+      if (before) answers.set(from, before); else answers.delete(from);
+      await show(from);
       message.textContent = error.message && error.message !== "Failed to fetch" ? error.message : "The answer is not saved: the server cannot be reached. Your choices stay here; try again.";
-    } finally { saving = false; }
+    }).finally(() => { saving = null; });
+    await show(from + 1 < first() ? from + 1 : first());
   };
 
   form.addEventListener("submit", (event) => { event.preventDefault(); answer(); });
