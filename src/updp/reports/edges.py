@@ -48,7 +48,7 @@ _INITIAL = re.compile(r"[ ](?:([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))|I(?:\.
 _BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
 _NO_SURNAME = word_class("two_letters")
 _STATE = re.compile(rf"(?:,[ ]{{0,2}}|[ ]{{1,2}})(?:{_STATES})(?![\w-])(?:,?[ ]{{1,2}}\d{{5}}(?:-\d{{4}})?(?!\d))?")
-_ZIP = re.compile(r"(?:,[ ]?|[ ]{1,2})\d{5}(?:-\d{4})?(?![\d.-]|[ ]?(?:mg|ml|mm|cm|units)\b)")
+_ZIP = re.compile(r"(?:,[ ]?|[ ]{1,2})\d{5}(?:-\d{4})?(?![\d-]|\.\d|[ ]?(?:mg|ml|mm|cm|units)\b)")
 #: State codes that are also a view, a modality or a word, and what shows that one of these is meant.
 _STATE_OR = re.compile(r"[, ]{1,3}(?:CT|PA|MS|MD|OR|ID)$")
 _STATE_NAMES = word_class("states")
@@ -67,6 +67,7 @@ _AGE = re.compile(
     r"(?:,? \(|, )(9\d|1[0-2]\d)(?=[,;)]|/[MF]\b|[ ](?:y|yrs?|years)\b)| is (9\d|1[0-2]\d)(?= and |,|\.| now)"
 )
 _HOUSE = re.compile(r"(?:, | \()([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?=[.;]?(?:\n|$)))")
+_TYPED = re.compile(r"[ ]?[/:][ ]?([a-z]{2,3})(?=[.,;)]|[ \t]*(?:$|\n)|[ ]\d|/)")
 _BRACKETED = re.compile(r" \((?:(9\d|1[0-2]\d)|([a-z]{2,3}))(?=\))")
 _SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?|, )([a-z]{2,3})(?=\.?[ \t]*(?:$|\n))")
 
@@ -77,9 +78,11 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
     reach = len(text)
     for span in reversed(spans):
         behind = span.end
-        if behind < reach and text[behind] in " ,/":
+        if behind < reach and text[behind] in " ,/:":
             if span.category == "name" or span.category == "staff":
                 found, category, why = _AGE.match(text, behind, reach), "age", "age behind a name"
+                if not found and (signed := _TYPED.match(text, behind, reach)) and typed_initials(signed[1]):
+                    found, category, why = signed, "username", "initials behind a name"
                 if not found and (found := _HOUSE.match(text, behind, reach)):
                     category, why = "institution", "letters behind a name"
                     word = found[1].lower().removesuffix("'s")
