@@ -181,3 +181,31 @@ def test_a_proof_that_does_not_hold_blocks_although_the_figure_is_good():
     result = verdict(proofs=[broken])
     assert result.status == "blocked"
     assert check(result, "film").detail == broken.detail
+
+
+def linkage(value, low, high, n):
+    return Measurement("film linkage", value, low, high, n, 0.5, "closer to chance", question="film")
+
+
+def film_check(measurement, **options):
+    other = Measurement("film linkage beyond twins", 0.0, -0.01, 0.01, 50, 0.0, "lower", question="film")
+    verdict = judge(GatePolicy(accept=("measured",)), released=10, quarantined=0, disjoint=True,
+                    evidence=[measurement, other], **options)  # fmt: skip
+    return verdict.check("film")
+
+
+def test_how_many_would_do_counts_the_patients_of_the_release_not_the_scored_ones():
+    scored = film_check(linkage(0.5, 0.4, 0.6, 50))
+    release = film_check(linkage(0.5, 0.4, 0.6, 50), patients=500)
+    assert "about 200 would do" in scored.detail
+    assert "about 2000 would do (50 of 500 were scored)" in release.detail
+
+
+def test_an_interval_that_contains_chance_shows_nothing():
+    unsure = film_check(linkage(0.57, 0.49, 0.65, 50))
+    assert unsure.outcome is Outcome.FAILED
+    assert "not shown" in unsure.detail
+    assert unsure.more_patients
+    sure = film_check(linkage(0.57, 0.51, 0.63, 50))
+    assert "would not change that" in sure.detail
+    assert not sure.more_patients

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,11 +11,20 @@ from updp.cli.app import BLOCKED, WRONG_USE, KeyOption, app
 from updp.cli.console import OptionOption, StrengthOption, megabytes, planned, print_checks
 from updp.cli.session import console_of, say, told
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from updp.evaluation.evaluate import Evaluation
+
 
 @app.command()
 def evaluate(
     release: Annotated[Path, typer.Argument(help="The output of `updp deidentify`, or the folder of films in it.")],
-    source: Annotated[Path, typer.Option(help="The source it was made from.")],
+    source: Annotated[Path | None, typer.Option(help="The source it was made from.")] = None,
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Hold the figures that the release has to the [gate] of this policy; measure nothing anew."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write a report with real films here, for the hospital only, and do not change the release."),
@@ -43,10 +52,18 @@ def evaluate(
     The verdict and its evidence are written to evaluation.json and report.html.
     """
     from updp.core.cache import size_of
+    from updp.core.policy import Policy
     from updp.evaluation.evaluate import evaluate as run
+    from updp.evaluation.rejudge import rejudge
     from updp.evaluation.report import read_frontier
 
     console = console_of()
+    if (policy is None) == (source is None):
+        raise typer.BadParameter("give --source to measure, or --policy to judge what was measured")
+    if policy is not None:
+        _report(console, rejudge(release, Policy.load(policy), key=key))
+        return
+    assert source is not None
     result = run(
         release,
         source,
@@ -61,6 +78,13 @@ def evaluate(
         frontier=[point for path in frontier or () for point in read_frontier(path)],
         progress=lambda name, done, total: console.print(f"{done + 1}/{total} {name}") if name else None,
     )
+    held, option = megabytes(size_of(result.cache)), f" --cache {cache}" if cache else ""
+    words = f"Real films are kept in {result.cache} ({held}); `updp cache clear{option}` removes them."
+    console.print(words, soft_wrap=True)
+    _report(console, result)
+
+
+def _report(console: Console, result: Evaluation) -> None:
     print_checks(console, result.verdict.checks)
     told(
         status=result.status,
@@ -70,9 +94,6 @@ def evaluate(
     )
     console.print(f"{len(result.measurements) - len(result.missing)} figures, {len(result.missing)} not measured")
     console.print(f"[bold]{result.status}[/]; report: [bold]{result.report}[/]", soft_wrap=True)
-    held, option = megabytes(size_of(result.cache)), f" --cache {cache}" if cache else ""
-    words = f"Real films are kept in {result.cache} ({held}); `updp cache clear{option}` removes them."
-    console.print(words, soft_wrap=True)
     if result.status == "blocked":
         raise typer.Exit(BLOCKED)
 

@@ -216,7 +216,9 @@ def judged(
     tallies = case.facts["tallies"]
     certified = certificate.find(case.policy, dt.date.today())
     content = Content(counts["released"], tallies.get("reports", 0), disjoint=True)
-    verdict = judge(case.policy, content, sum(counts["quarantined"].values()), tallies, measured, certified.proofs)
+    patients = len(set(case.exhibit.patients[~case.exhibit.kept_back].tolist()))
+    kept_back = sum(counts["quarantined"].values())
+    verdict = judge(case.policy, content, kept_back, tallies, measured, certified.proofs, patients)
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
     facts = {name: value for name, value in case.facts.items() if name not in ("verification", "sweep")}

@@ -44,8 +44,9 @@ def judged(
     tallies: Mapping[str, int],
     measured: Sequence[Measurement] = (),
     certified: Iterable[Proof] = (),
+    patients: int = 0,
 ) -> Verdict:
-    """The verdict on a release."""
+    """The verdict on a release. ``patients`` are those of the release, where they were counted."""
     return judge(
         policy.gate,
         released=content.films,
@@ -55,6 +56,7 @@ def judged(
         exempt=exemptions(policy, content.reports, measured),
         proofs=[*construction.proofs(tallies), *certified],
         questions=domain_of(policy).asked(),
+        patients=patients,
     )
 
 

@@ -11,6 +11,7 @@ the policy accepts that kind. No proof outweighs a figure of this release that l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,9 +84,11 @@ def judge(
     exempt: Mapping[str, Exemption] | None = None,
     proofs: Iterable[Proof] = (),
     questions: Mapping[str, Question] = QUESTIONS,
+    patients: int = 0,
 ) -> Verdict:
     """The verdict on a release. Every measurement says which question it answers; ``exempt`` says why a question does
-    not arise, and counts only where the question allows that exemption."""
+    not arise, and counts only where the question allows that exemption. ``patients`` are those of the release, of whom
+    a part is scored: how many more it takes is said in patients of the release."""
     total = released + quarantined
     share = quarantined / total if total else 1.0
     checks = [
@@ -103,7 +106,8 @@ def judge(
     given = list(proofs)
     for question in questions.values():
         own = [proof for proof in given if proof.question == question.id]
-        checks.append(_answer(policy, question, found.get(question.id, []), (exempt or {}).get(question.id), own))
+        why = (exempt or {}).get(question.id)
+        checks.append(_answer(policy, question, found.get(question.id, []), why, own, patients))
     outcomes = {check.outcome for check in checks}
     if outcomes & {Outcome.FAILED, Outcome.UNANSWERED}:
         status: Status = "blocked"
@@ -120,12 +124,13 @@ def _answer(
     found: Sequence[Measurement],
     exemption: Exemption | None,
     proofs: Sequence[Proof],
+    patients: int,
 ) -> Check:
     """One question: exempt, refuted, answered by a kind of evidence the policy accepts, or not answered."""
     if exemption is not None and exemption in question.exemptions:
         return Check(question.id, Outcome.NOT_APPLICABLE, exemption.words, question.id, exemption=exemption)
     accepted = {Kind(kind) for kind in policy.accept}
-    measured = _bounded(policy, question, found) if found else None
+    measured = _bounded(policy, question, found, patients) if found else None
     if broken := next((proof for proof in proofs if not proof.held), None):
         # A claim that was made and did not hold is worse than none.
         return Check(question.id, Outcome.FAILED, broken.detail, question.id, broken.kind)
@@ -149,7 +154,7 @@ def _answer(
     return measured
 
 
-def _bounded(policy: GatePolicy, question: Question, found: Sequence[Measurement]) -> Check:
+def _bounded(policy: GatePolicy, question: Question, found: Sequence[Measurement], patients: int = 0) -> Check:
     """One question against its bounds: what is least certain to hold decides."""
     relevant = [(m, bound) for m in found if (bound := question.bound_of(m)) is not None]
     unanswered = [m for m in ([m for m, _ in relevant] or found) if not m.measured]
@@ -158,7 +163,7 @@ def _bounded(policy: GatePolicy, question: Question, found: Sequence[Measurement
         return Check(question.id, Outcome.UNANSWERED, _unanswered(unanswered, silent), question.id)
     worst, bound = min(relevant, key=lambda pair: pair[1].margin(policy, pair[0]))
     held = bound.margin(policy, worst) >= 0
-    words, more = _told(bound, bound.allowed(policy, worst), worst, held)
+    words, more = _told(bound, bound.allowed(policy, worst), worst, held, patients)
     outcome = Outcome.HELD if held else Outcome.FAILED
     return Check(question.id, outcome, words, question.id, worst.kind, more_patients=more)
 
@@ -172,7 +177,7 @@ def _unanswered(missing: Sequence[Measurement], silent: Sequence[Bound]) -> str:
     return "; ".join(list(reasons)[:3]) + more
 
 
-def _told(bound: Bound, allowed: float, m: Measurement, held: bool) -> tuple[str, bool]:
+def _told(bound: Bound, allowed: float, m: Measurement, held: bool, patients: int) -> tuple[str, bool]:
     """A measurement beside its bound, and whether more patients would settle it."""
     from updp.core.measurement import patients_needed
 
@@ -182,8 +187,13 @@ def _told(bound: Bound, allowed: float, m: Measurement, held: bool) -> tuple[str
     if held:
         return out, False
     need = patients_needed(m, above=allowed) if bound.side == "lower" else patients_needed(m, below=allowed)
+    if bound.side != "lower" and m.chance is not None and m.value > allowed and m.covers(m.chance):
+        return f"{out}; not shown, since the interval contains chance: more {m.unit} would tell", True
     if need is None and (m.value < allowed if bound.side == "lower" else m.value > allowed):
         return f"{out}, and more {m.unit} would not change that", False
     if need is None:
         return f"{out}: the value is too near it to say how many {m.unit} would do", True
+    if m.unit == "patients" and 0 < m.n < patients:  # only some of the hospital's patients are scored
+        need = math.ceil(need * patients / m.n)
+        return f"{out}: too few patients to be sure, about {need} would do ({m.n} of {patients} were scored)", True
     return f"{out}: too few {m.unit} to be sure, about {need} would do", True
