@@ -24,7 +24,7 @@ KEY = Key(bytes(range(32)))
 
 
 @pytest.fixture(scope="module")
-def with_reports(tmp_path_factory):
+def told(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "out"
     progress = []
     result = demo.run(out, seed=45, patients=4, key=KEY, workers=1, progress=lambda *seen: progress.append(seen))
