@@ -53,6 +53,7 @@ def test_plan_and_dry_run_say_the_same_and_write_nothing(hospital, tmp_path):
     assert not any(word in planned.stderr + planned.stdout for word in CANARIES)
 
 
+@pytest.mark.posix
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path):
     (tmp_path / "policy.toml").write_text(PLAIN)
     export = Hospital(tmp_path / "export", films=60).write()

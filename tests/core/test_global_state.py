@@ -19,6 +19,7 @@ import pydicom.config
 import pytest
 import sklearn.linear_model  # noqa: F401 - sets variables and filters when first imported
 import torch
+import torch._dynamo  # optimisers import it when first made; it sets a variable and a filter
 from PIL import Image, TiffImagePlugin
 from threadpoolctl import threadpool_info
 
