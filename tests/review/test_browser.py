@@ -152,7 +152,7 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
         assert "Please answer" in page.locator("#message").inner_text()
         server.kill()
         rate(page)
-        page.wait_for_function("document.getElementById('message').textContent.includes('not saved')")
+        page.locator("#message").filter(has_text="not saved").wait_for()
         assert sorted(base.of("reader 1")) == list(range(10))
         assert [answer.quality for answer in base.of("reader 2").values()] == [1]
     finally:
@@ -175,9 +175,9 @@ def test_the_officer_compares_by_keyboard(desk_page, server):
     page.wait_for_selector("canvas[data-shown] >> nth=1")
     reading = page.locator("#reading")
     page.keyboard.press("+")
-    page.wait_for_function("document.getElementById('reading').textContent.includes('125 %')")
+    page.locator("#reading").filter(has_text="125 %").wait_for()
     page.keyboard.press("]")
-    page.wait_for_function("document.getElementById('reading').textContent.includes('L 136')")
+    page.locator("#reading").filter(has_text="L 136").wait_for()
     for key in ("d", "e", "f"):
         page.keyboard.press(key)
     assert page.locator("[data-mode=plain]").get_attribute("aria-checked") == "true"

@@ -153,8 +153,13 @@ def test_the_private_mode_looks_at_the_film_once(pack):
      Report({"findings": "left effusion " * 5000})],
 )  # fmt: skip
 def test_any_report_or_none_still_gives_a_film(pack, report):
-    made = method(pack).deidentify(studies(2, report=report, labels=None), None, streams(2))
+    made = method(pack).deidentify(studies(2, report=report, labels=None), 0.5, streams(2))
     assert all(one.pixels is not None for one in made)
+
+
+def test_with_nothing_on_record_a_film_that_reads_no_pixels_is_kept_back(pack):
+    made = method(pack).deidentify(studies(2, report=None, labels=None), 1.0, streams(2))
+    assert all(one.pixels is None and one.refused is not None for one in made)
 
 
 def test_a_lateral_film_is_kept_back_and_the_others_are_made(pack):
@@ -170,12 +175,12 @@ def test_a_negative_is_kept_back(pack):
     made.__dict__["_mean_film"] = mean.flatten()  # an untrained autoencoder has a flat one
     grey = np.kron(mean, np.ones((16, 16), np.float32))
     batch = [studies(1)[0].but(pixels=1 - grey), studies(1)[0].but(pixels=grey)]
-    assert [one.refused for one in made.deidentify(batch, None, streams(2))] == [Reason.FILM_INVERTED, None]
+    assert [one.refused for one in made.deidentify(batch, 0.5, streams(2))] == [Reason.FILM_INVERTED, None]
 
 
 def test_a_film_too_like_the_patients_own_is_made_again_and_then_kept_back(tmp_path):
     strict = tiny_pack(tmp_path / "strict", identity_same=-1.0)
-    out = method(str(strict), check=True, rerolls=2).deidentify(studies(2), None, streams(2))
+    out = method(str(strict), check=True, rerolls=2).deidentify(studies(2), 0.5, streams(2))
     assert {one.refused for one in out} == {Reason.FILM_TOO_SIMILAR}
 
 
