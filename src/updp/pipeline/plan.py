@@ -87,19 +87,10 @@ def plan(
     workers: int | None = None,
 ) -> Plan:
     """What a run of ``source`` under ``policy`` would do. No key is needed and nothing is written."""
-    from updp.sources import open_source
+    from updp.sources import open_under
 
     policy = policy or Policy()
-    opened = open_source(
-        Path(source),
-        layout,
-        domain=policy.source.domain,
-        frontal_only=policy.source.frontal_only,
-        limit=limit,
-        max_pixels=policy.image.max_pixels,
-        min_side=policy.image.min_side,
-        mapping=policy.source,
-    )
+    opened = open_under(policy, Path(source), layout, limit)
     opened.domain.check(policy)
     out = Plan(opened.layout, opened.domain.name, policy.method.name, workers=workers or os.cpu_count() or 1)
     chosen = _count(opened, policy, out)
