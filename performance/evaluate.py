@@ -18,7 +18,8 @@ from pathlib import Path
 from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.evaluation.cohort.load import load_case
-from updp.evaluation.evaluate import budget_of, default_probes, learned_in, run_probes
+from updp.evaluation.evaluate import budget_of, learned_in, run_probes
+from updp.evaluation.probes import probes
 from updp.models import load_pack
 from updp.release.assemble import located
 
@@ -55,7 +56,7 @@ def evaluated(out: Path, source: Path, key: Key, cache: Path, quick: bool, seed:
         pack,
         budget_of(quick),
         seed,
-        probes=default_probes(quick),
+        probes=probes(quick=quick),
         cache=learned_in(cache / "learned"),
         progress=laps,
     )
