@@ -72,7 +72,7 @@ class Refinement(nn.Module):
         if 2 ** (len(widths) - 1) != STRIDE:
             raise ValueError(f"the decoder has five widths, from the latents' maps to the film's, not {len(widths)}")
         self.enter = nn.Conv2d(channels, widths[0], 3, padding=1)
-        depths = (2, 2, 2, 1, 1)  # large maps are dear
+        depths = (2, 2, 2, 1, 1)  # large maps are expensive
         self.blocks = nn.ModuleList(
             nn.Sequential(*(Residual(w) for _ in range(depth))) for w, depth in zip(widths, depths, strict=True)
         )
@@ -150,14 +150,14 @@ class LappedAutoencoder(nn.Module):
         return latents
 
     def synthesise(self, latents: Tensor) -> Tensor:
-        """The linear part of the decoder, at a side of 16 pixels a latent."""
+        """The linear part of the decoder, at a side of 16 pixels per latent."""
         raw = latents * self.scale[:, None, None] + self.shift[:, None, None]
         film: Tensor = self.synthesis(raw)[:, :, _MARGIN:-_MARGIN, _MARGIN:-_MARGIN] + self.mean
         return film
 
     @batched
     def decode(self, latents: Tensor, clamp: bool = True) -> Tensor:
-        """Films from latents; `clamp=False` keeps gradients alive outside [0, 1]."""
+        """Films from latents; `clamp=False` keeps gradients outside [0, 1]."""
         images: Tensor = self.refine(latents, self.synthesise(latents))
         return images.clamp(0, 1) if clamp else images
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Weights of the decoder's losses beside the absolute error.
 SQUARED, MEANS, PERCEPTUAL, ENERGY, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.002
 _NOISE, _SHRINK = 0.25, 0.3  # how far latents are disturbed; fine channels shrink most
-_R1_EVERY, _R1 = 8, 0.1  # penalty on the adversary's slope, at its own amplified input
+_R1_EVERY, _R1 = 8, 0.1  # gradient penalty of the adversary, at its own amplified input
 _BLOCK, _FLOOR = 16, 2e-3  # pixels of a block whose energy is matched, and the contrast below which none is asked for
 
 
@@ -261,21 +261,21 @@ class DecoderStage:
             rim = x.shape[-1] // (2 * self.cells)
             return x[:, :, rim:-rim, rim:-rim]
 
-        # Other noise for every crop: the decoder must not learn the field by heart.
+        # Other noise for every crop: the decoder must not memorise one noise field.
         noise = [
             rng.standard_normal((len(latents), 1, STRIDE * self.cells // c, STRIDE * self.cells // c)) for c in (1, 2)
         ]
         field = grain(*(torch.from_numpy(n.astype(np.float32)).to(device) for n in noise))
         made, real = inside(module(cut(latents, 1), cut(base, STRIDE), field)), inside(cut(films, self.patch))
         truth = made[:n]
-        # The grain's phase is nobody's to know: beyond the code's reach errors are not counted point by point.
+        # The phase of the grain is not in the code: above its band, errors are not counted pixel by pixel.
         error = functional.avg_pool2d(truth - real, 2)
         loss = error.abs().mean() + SQUARED * error.square().mean() + MEANS * _means(error, 4).abs().mean()
         for ours, theirs in zip(band_energies(truth), band_energies(real), strict=True):
             loss = loss + ENERGY * (ours - theirs).abs().mean()
         if self.lpips is not None:
             loss = loss + PERCEPTUAL * self.lpips.distance(truth, real).mean()
-        if len(made) > n:  # nobody knows these films, but their coarse greys are those of the code
+        if len(made) > n:  # generated latents have no real film; only coarse grey values are compared
             linear = functional.interpolate(inside(cut(base, STRIDE))[n:], scale_factor=float(coder.enlarged))
             loss = loss + MEANS * _means(made[n:] - linear).abs().mean()
         if step >= self.begin // 2:
@@ -283,7 +283,7 @@ class DecoderStage:
         return loss
 
     def _opposed(self, discriminator: nn.Module, made: Tensor, real: Tensor, step: int) -> Tensor:
-        """Both sides of the game in one loss: the decoder meets fixed weights, the discriminator fixed films."""
+        """Losses of decoder and discriminator in one sum: each takes the other as fixed."""
         textures = high_passed(real).detach().requires_grad_(step % _R1_EVERY == 0)
         on_real, on_made = discriminator(textures), discriminator(high_passed(made.detach()))
         loss = functional.softplus(-on_real).mean() + functional.softplus(on_made).mean()

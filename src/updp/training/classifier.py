@@ -41,7 +41,7 @@ class ClassifierStage:
         head: nn.Linear | None = None,
         through: Autoencoder | LappedAutoencoder | None = None,
     ) -> None:
-        """`start` is the backbone to begin with (None: from nothing) and `head` its findings, where it knows some;
+        """`start` is the backbone to begin with (None: random weights) and `head` its findings, where it knows some;
         `share` of the patients, for learning curves; `directory` keeps the maps of the frozen blocks; `through` is the
         autoencoder that half of the films have passed."""
         self.corpus, self.config, self.size = corpus, config, size

@@ -36,10 +36,10 @@ def films_of(corpus: Corpus, rows: NDArray[np.int64]) -> Tensor:
     return as_tensor(corpus.films[rows])
 
 
-def nearest(queries: NDArray[np.float32], shelf: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cosine to the nearest of the shelf, for each query."""
+def nearest(queries: NDArray[np.float32], references: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cosine to the nearest reference, for each query."""
     best: NDArray[np.float32] = np.concatenate(
-        [(queries[i : i + 256] @ shelf.T).max(1) for i in range(0, len(queries), 256)]
+        [(queries[i : i + 256] @ references.T).max(1) for i in range(0, len(queries), 256)]
     )
     return best
 

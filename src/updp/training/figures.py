@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Array = NDArray[np.floating]
-#: Bands of spatial frequency, in cycles a film: organs, ribs and vessels, edges, texture.
+#: Bands of spatial frequency, in cycles per film: organs, ribs and vessels, edges, texture.
 BANDS = ((4, 8), (8, 32), (32, 64), (64, 128))
 
 

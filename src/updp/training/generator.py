@@ -1,9 +1,9 @@
-"""Stages `generator-text` and `generator`: latent diffusion that hears a text tower of its own.
+"""Stages `generator-text` and `generator`: latent diffusion, conditioned by a text tower of its own.
 
 Each film has a dozen texts, drawn once and kept as token ids: its report's sentences, or sentences composed from its
 labels with the side, zone and size the film shows. The text tower first learns what the composed sentences say, then
 goes on learning it beside the diffusion, which it conditions. Films are turned, shifted and re-exposed a little, never
-mirrored, and the U-Net is told how, so that untold it draws films as they are.
+mirrored. The change is an input of the U-Net; without that input it draws films as they are.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from updp.models.autoencoder import Autoencoder
     from updp.models.lapped import LappedAutoencoder
 
-#: Share of films trained without any text, so that guidance has something to push away from.
+#: Share of films trained without text: the unconditional prediction of classifier-free guidance.
 UNCONDITIONAL = 0.1
-#: Weight of saying what the sentence says, beside the diffusion loss.
+#: Weight of the loss of the attribute head, beside the diffusion loss.
 SAID = 0.05
-DRAWS, LENGTH = 12, 48  # texts a film, and tokens a text
-#: The prompts of the sheets. Rows of one seed show whether side and place are heard.
+DRAWS, LENGTH = 12, 48  # texts per film, and tokens per text
+#: The prompts of the sheets. Rows of one seed show whether films follow side and place.
 SHEET = (
     *("No acute cardiopulmonary abnormality. The lungs are clear. Heart size is normal.",) * 3,
     *("Normal chest. PA view.", "The heart is enlarged.", "The heart is enlarged."),
@@ -81,7 +81,7 @@ class Texts:
     said: NDArray[np.int8]  # films × draws × attributes; -1 where the text is the report's own
 
     def usable(self) -> NDArray[np.bool_]:
-        """Films with anything to be told by: more than the two marks of an empty text."""
+        """Films with a text: more tokens than the two that begin and end an empty one."""
         enough: NDArray[np.bool_] = (self.ids[:, 0] > 0).sum(-1) > 2
         return enough
 
@@ -135,7 +135,7 @@ class _Rows:
     def __init__(self, corpus: Corpus, texts: Texts, weights: Mapping[str, float]) -> None:
         usable = (corpus.splits == "train") & texts.usable()
         if not usable.any():
-            raise TrainingError("no training film has a label or a report: the generator has nothing to be told by")
+            raise TrainingError("no training film has a label or a report: the generator has no text to learn from")
         each = np.array([weights.get(source, 1.0) for source in corpus.sources()]) * usable
         self.share = np.cumsum(each / each.sum())
 
@@ -152,7 +152,7 @@ def _tokens(ids: NDArray[np.int32], device: torch.device) -> tuple[Tensor, Tenso
 
 
 def said_loss(unet: UNet, condition: Condition, said: NDArray[np.int8]) -> Tensor:
-    """How far what composed sentences say is from being read off the text tower's states."""
+    """Loss of the attribute head: what composed sentences say, predicted from the text tower's states."""
     known = torch.from_numpy(np.flatnonzero(said[:, 0] >= 0)).to(condition.states.device)
     if unet.attributes is None or not len(known):
         return condition.states.new_zeros(())
@@ -162,7 +162,7 @@ def said_loss(unet: UNet, condition: Condition, said: NDArray[np.int8]) -> Tenso
 
 
 class GeneratorTextStage:
-    """The text tower alone, before there is any diffusion to listen to it."""
+    """The text tower alone, before the diffusion that it conditions."""
 
     name = "generator-text"
 

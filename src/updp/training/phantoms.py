@@ -38,7 +38,7 @@ def disc(size: int, diameter: float, centre: tuple[float, float]) -> Tensor:
 
 
 def matched_filter(diameter: float) -> Tensor:
-    """Weights whose product with a disc of height 1 is 1, and with a slope of greys 0."""
+    """Weights whose product with a disc of height 1 is 1, and with a linear ramp of grey 0."""
     side = int(np.ceil(diameter * 1.8)) | 1
     middle = (side - 1) / 2
     inner = disc(side, diameter, (middle, middle))

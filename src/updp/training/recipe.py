@@ -148,7 +148,7 @@ class Recipe:
         return module
 
     def imagenet(self) -> EfficientNetLite0:
-        """The backbone identity begins with: findings networks have unlearned what it needs."""
+        """The backbone identity begins with: training on findings removes features that tell patients apart."""
         backbone = EfficientNetLite0()
         if self.config.imagenet:
             backbone.load_imagenet()
@@ -246,7 +246,7 @@ def complete_pack(pack: Pack, corpus: Corpus) -> Pack:
 
 
 def read_films(sources: Iterable[str | Path]) -> Iterator[tuple[str, Study]]:
-    """Every film of every source, decoded; one that cannot be read is passed over."""
+    """Every film of every source, decoded; one that cannot be read is skipped."""
     from updp.core.reasons import Refused
     from updp.sources import Refusal, open_sources
 

@@ -1,7 +1,7 @@
 """Stage `vlm`: films and sentences in one space. Two passes.
 
-`vlm`: the image tower from ImageNet, the text tower from nothing, contrastive on small batches with the findings as a
-second task (contrast over a batch of 32 alone trains an image tower slowly). `vlm-text`: image features fixed and
+`vlm`: the image tower from ImageNet, the text tower from random weights, contrastive on small batches with the findings
+as a second task (contrast over a batch of 32 alone trains an image tower slowly). `vlm-text`: image features fixed and
 cached, large batches, so that each report is contrasted with hundreds of others, and the words of a text can be read
 from its states. Then the two heads are fitted in closed form: contrastive training leaves a space of few dimensions, in
 which reports that differ in rare findings are close.

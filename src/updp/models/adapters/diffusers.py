@@ -83,7 +83,7 @@ class DiffusersGenerator:
         )
         with torch.no_grad():
             states = pipe.text_encoder(tokens.input_ids.to(self.device))[0]
-        # Stable Diffusion's U-Net was trained hearing the padding too.
+        # Stable Diffusion's U-Net was trained with the padding tokens in its condition.
         return Condition(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
 
     def noise(self, latents: Tensor, t: Tensor, condition: Condition) -> Tensor:
@@ -110,7 +110,7 @@ class DiffusersGenerator:
         batch: int = 8,
     ) -> Tensor:
         if len(prompts) != len(seeds):
-            raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds: give one seed a film")
+            raise ValueError(f"{len(prompts)} prompts but {len(seeds)} seeds: give one seed per film")
         if (init_images is None) != (strength is None):
             raise ValueError("init_images and strength belong together: give both or neither")
         out = []

@@ -68,7 +68,7 @@ class OpenClipVlm:
         length = embeddings.shape[1]
         causal = None if text.attn_mask is None else text.attn_mask[:length, :length].to(x)
         x = text.ln_final(text.transformer(x, attn_mask=causal))
-        # CLIP reads the sentence off its closing token: the last real one.
+        # CLIP takes the sentence vector from its closing token: the last real one.
         last = x[torch.arange(len(x)), mask.long().sum(1) - 1]
         project = text.text_projection
         return functional.normalize(project(last) if callable(project) else last @ project, dim=-1)
