@@ -1,6 +1,6 @@
 """Notes nobody tuned to: whole-span recall by class, characters taken too many, speed; real reports left alone.
 
-    python performance/notes.py [--part untouched] [--names FILE] [--iu FOLDER] [--rounds 20] [--errors N]
+    python performance/notes.py [--part held_out] [--names FILE] [--iu FOLDER] [--rounds 20] [--errors N]
 
 An identifier counts as found when every letter and digit of it lies in spans. Characters too many are letters and
 digits in a span and in no identifier, as a fraction of all that are in none. ``--iu`` is a folder with the IU X-Ray
@@ -8,9 +8,9 @@ digits in a span and in no identifier, as a fraction of all that are in none. ``
 second detector, which only has to touch an identifier: it refuses a report and cuts nothing.
 Texts a second are processor time of one core.
 
-``note_types/tuned`` may be looked at while rules and tagger are worked on; ``note_types/untouched`` are scored only.
-The two share no carrier, no name and no list of short forms of institutions. An identifier is marked whole: titles,
-credentials and the word for a kind of institution belong to it.
+``note_types/tuned``, ``second`` and ``third`` may be looked at while rules and tagger are worked on; ``held_out`` are
+scored only. No two parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is
+marked whole: titles, credentials and the word for a kind of institution belong to it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from updp.reports.lexicon import places as listed_places
 from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "note_types"
+#: Who may have which name or place, by its hash in six.
+PARTS = ("tuned", "second", "tuned", "third", "held_out", "held_out")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
@@ -103,42 +105,79 @@ _SHORT = {
     "tuned": "BWH UCLA KUMC NYP VCU OHSU UAB MUSC HUP|St. V's|St Joe's|Saint Agnes|St. Luke's|Boston Children's|"
     "Texas Children's|Rady Children's|St. Rita's|Mass General|Brigham|Hopkins|UNC|RUSH|JGH|SickKids|GOSH|Guy's|"
     "St Thomas'|UZ Leuven|Charité|AKH|KSUMC|Mt. Sinai|Cook Children's|St. Anne's",
-    "untouched": "UMMC UIHC SLU UTSW CHLA JPS URMC LGH BMC UHN|St. Jude's|St Pat's|Saint Bernadette|St. Elmo's|"
+    "second": "UMMC UIHC SLU UTSW CHLA JPS URMC LGH BMC UHN|St. Jude's|St Pat's|Saint Bernadette|St. Elmo's|"
     "Cincinnati Children's|Seattle Children's|Dell Children's|St. Clare's|Mass Eye|Royal Free|Emory|UVA|WVU|VGH|"
     "AMNCH|RNOH|Bart's|St George's|AZ Delta|Inselspital|LKH|AIIMS|Mt. Carmel|Nemours Children's|St. Brigid's",
+    "third": "UCSD UMC BIDMC KCH RVH OSU MGB|St. Cyril's|St Fin's|Saint Monica|St. Hilda's|Phoenix "
+    "Children's|Arnold Palmer Children's|St. Olaf's|Mass Mental|Royal Marsden|Vanderbilt|USC|LSU|RMH|St "
+    "James's|UZ Gent|Rigshospitalet|Tan Tock Seng|Mt. Auburn|Akron Children's|St. Denis",
+    "held_out": "UCSF UNMC BUMC PGIMER NUH QMC UMCU LUMC SGH RPAH|St. Kevin's|St Barts|Saint Ursula|St. "
+    "Columba's|Colorado Children's|Valley Children's|Lurie Children's|St. Mungo's|Mass Memorial|Royal "
+    "Brompton|Tulane|UBC|MCW|RAH|Addenbrooke's|St Helier|UZ Brussel|Karolinska|CHUV|Groote Schuur|Mt. "
+    "Zion|Driscoll Children's|St. Finbarr's",
 }
 _BARE = {
     "tuned": "Lakeside Mercy Ridgeview Brookdale Fairmont Parkland Hillcrest Kaiser Sunrise Meadowbrook Northgate "
     "Oakhaven Rosewood Elmhurst Cedarcrest Pinehurst Westover Foxglove Highgate Kingsmead",
-    "untouched": "Bayview Providence Stonebrook Edgewater Thornbury Willowmere Ashcombe Geisinger Glenwood Larkfield "
+    "second": "Bayview Providence Stonebrook Edgewater Thornbury Willowmere Ashcombe Geisinger Glenwood Larkfield "
     "Southmead Ferncliff Wexham Alderbrook Harrowgate Millbrae Ravenscourt Sandhaven Queensway Longmeadow",
+    "third": "Clearwater Trinity Ashgrove Beechwood Holloway Saltmarsh Copperfield Summerhill Redcliffe Wildwood "
+    "Brackenfield Newbridge",
+    "held_out": "Lakeview Sentara Briarwood Cloverdale Hawthorn Eastgate Greenacre Moorfields Silverdale Tidewater "
+    "Whitestone Kingfisher Marlborough Northfields Oakdene Penrose Rookwood Sycamore Westbrook Yewtree",
 }
 _RELATIVE = {
     "tuned": "last week|last month|last Tuesday|week before last|two Mondays ago|last winter|this past Friday",
-    "untouched": "last year|next Thursday|last summer|previous Sunday|last weekend|this past spring|last fall",
+    "second": "last year|next Thursday|last summer|previous Sunday|last weekend|this past spring|last fall",
+    "third": "last autumn|the Friday before|this past winter|next Monday|late last month",
+    "held_out": "last month|last Wednesday|the previous weekend|this coming Tuesday|last spring|early last year|"
+    "the other Saturday|last Christmas",
 }
 _WORDS = {
     "tuned": "English Long Field Brown Rich Price Frost Winter Short Black Young Church Hall Stone Wise Best Banks "
     "Case Day Love Early",
-    "untouched": "French Small White Green Rice Marsh Summer Sharp Gray Strong Park Hill Woods Swift Noble Waters "
+    "second": "French Small White Green Rice Marsh Summer Sharp Gray Strong Park Hill Woods Swift Noble Waters "
     "Chance Weeks Joy Later",
+    "third": "Walker Moss Lake Flowers Bell Cook Wells Major Power Bright Singer Rivers",
+    "held_out": "Bush Fields Forest Sweet Mills Carter Barber Wall Cross Shore Cotton Storm Pool Ring Root Savage "
+    "Stocks Vale Ward Wolf",
 }
 _GIVEN_WORDS = {
     "tuned": "Paul Grace April Grant Mark Faith Art Rose Bill Dawn",
-    "untouched": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
+    "second": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
+    "third": "Frank Olive Guy Heather Norm Penny Drew Iris",
+    "held_out": "Amber Bob Daisy Ernest Gene Honor Jack Pearl Ray Summer Violet Wade",
 }
 _PARTICLES = {
     "tuned": "van der|de la|von|al-|O'|Mc|di|bin|dos|van|le|El ",
-    "untouched": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
+    "second": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
+    "third": "van 't|de las|vom|El-|Mc|dal|ben|do|le|Fitz",
+    "held_out": "van de|de l'|von der|Abu |O'|Mac|degli|bint|das|af|St. |Te ",
 }
 _TWO = {
     "tuned": "Ng Li Wu Ho Xu Yu Ma Lo Vo Oh An Ba",
-    "untouched": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
+    "second": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
+    "third": "Lu Bi Fu Ke Re Mo Ta No",
+    "held_out": "He Du Pu Vu To Oz Si Ge Ai Ky Ji Ry",
+}
+_COUNTRIES = {
+    **dict.fromkeys(
+        ["tuned", "second", "third"],
+        "Ghana Portugal Honduras Bangladesh Lebanon Romania Japan Chile Uganda Nepal Serbia Samoa",
+    ),
+    "held_out": "Morocco Ecuador Finland Vietnam Cyprus Malawi Iceland Taiwan Bolivia Estonia Oman Fiji",
 }
 _NICK = {
     "tuned": "Bob Peggy Skip Buddy Chip Dot Tex Mimi",
-    "untouched": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
+    "second": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
+    "third": "Chuck Dolly Pip Scotty Babs Gus",
+    "held_out": "Hank Trixie Mac Bunny Spike Nell Rocky Teddy",
 }
+
+
+def _part(value: str, part: str) -> bool:
+    """Whether a name or place is one of this part: every second is one of the carriers that are worked on."""
+    return PARTS[zlib.crc32(value.encode()) % 6] == part
 
 
 class Values:
@@ -149,11 +188,11 @@ class Values:
         self.us = Faker("en_US", use_weighting=False)
         self.us.seed_instance(rng.random())
         code = listed_names()
-        mine = sorted(n for n in code if len(n) > 2 and in_training(n) == (part == "tuned"))
+        mine = sorted(n for n in code if len(n) > 2 and in_training(n) == (part == "tuned") and _part(n, part))
         self.given = [n for n in mine if code[n][0] >= "2"]
         self.surnames = [n for n in mine if code[n][1] >= "2"]
-        self.further = [n for n in further if (zlib.crc32(n[1].encode()) % 2 == 0) == (part == "tuned")]
-        self.cities = sorted(p for p in listed_places() if (zlib.crc32(p.encode()) % 2 == 0) == (part == "tuned"))
+        self.further = [n for n in further if _part(n[1], part)]
+        self.cities = sorted(p for p in listed_places() if _part(p, part))
 
     def name(self) -> tuple[str, str]:
         if self.further and self.rng.random() < 0.3:
@@ -177,7 +216,7 @@ class Values:
         return self.us.bothify(self.rng.choice(forms)).upper()
 
     def __call__(self, field: str) -> str:
-        rng, us = self.rng, self.us
+        rng, us, held_out = self.rng, self.us, self.part == "held_out"
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")
         d, m, y = when.day, when.strftime("%B"), when.year
@@ -218,26 +257,22 @@ class Values:
             "city": self.city,
             "state": us.state,
             "state_code": us.state_abbr,
-            "country": lambda: rng.choice(
-                [
-                    "Ghana",
-                    "Portugal",
-                    "Honduras",
-                    "Bangladesh",
-                    "Lebanon",
-                    "Romania",
-                    "Japan",
-                    "Chile",
-                    "Uganda",
-                    "Nepal",
-                    "Serbia",
-                    "Samoa",
-                ]
-            ),
+            "country": lambda: self._of(_COUNTRIES),
             "street": lambda: us.street_address().replace("\n", ", "),
             "zip": us.postcode,
             "hospital": lambda: rng.choice(
                 [
+                    f"{self.city()} District Hospital",
+                    f"{last} Cancer Institute",
+                    f"University Hospital {self.city()}",
+                    f"{self.city()} Community Health Centre",
+                    f"The {last} Infirmary",
+                    f"{last} Family Practice",
+                    f"{self.city()} Hospital",
+                    f"St. {first} Medical Centre",
+                ]
+                if held_out
+                else [
                     f"{last} Memorial Hospital",
                     f"{self.city()} General Hospital",
                     f"St. {first}'s Hospital",
@@ -255,8 +290,16 @@ class Values:
                 f"{self._of(_BARE)} {rng.choice(['Clinic', 'Surgery', 'Health', 'Manor', 'Practice'])}"
             ),
             "inst_bare_to": lambda: self._of(_BARE),
-            "school": lambda: rng.choice([f"{last} High School", f"{self.city()} College", f"University of {last}"]),
-            "company": lambda: rng.choice([f"{last} Logistics", f"{last} & Sons", f"{last} Inc", f"{last} Motors"]),
+            "school": lambda: rng.choice(
+                [f"{self.city()} Academy", f"{last} Primary School", f"{self.city()} State University"]
+                if held_out
+                else [f"{last} High School", f"{self.city()} College", f"University of {last}"]
+            ),
+            "company": lambda: rng.choice(
+                [f"{last} Brothers", f"{last} Construction", f"{last} Engineering", f"{last} Ltd"]
+                if held_out
+                else [f"{last} Logistics", f"{last} & Sons", f"{last} Inc", f"{last} Motors"]
+            ),
             "bed": lambda: rng.choice([f"{rng.randint(2, 40)}", f"{rng.randint(2, 9)}{rng.choice('AB')}"]),
             "date": lambda: rng.choice(
                 [
@@ -443,7 +486,7 @@ def _second() -> Find:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=["tuned", "untouched"], default="untouched")
+    parser.add_argument("--part", choices=sorted(set(PARTS)), default="held_out")
     parser.add_argument("--names", type=Path, help="further names, 'given surname' a line, in no list of the product")
     parser.add_argument("--iu", type=Path, help="folder of the IU X-Ray reports.csv")
     parser.add_argument("--rounds", type=int, default=20, help="times each carrier is filled")
@@ -480,7 +523,7 @@ def main() -> None:
     for megabytes in args.dense:
         _dense(megabytes, rows, find)
     if args.iu:
-        _untouched(args.iu / "reports.csv", find)
+        _as_they_are(args.iu / "reports.csv", find)
 
 
 def _dense(megabytes: float, rows: list[dict[str, Any]], find: Find) -> None:
@@ -492,7 +535,7 @@ def _dense(megabytes: float, rows: list[dict[str, Any]], find: Find) -> None:
     print(f"{megabytes} MB of notes as one text: {time.process_time() - start:.1f} s, {spans} spans")
 
 
-def _untouched(path: Path, find: Find) -> None:
+def _as_they_are(path: Path, find: Find) -> None:
     texts = []
     with path.open(encoding="utf-8") as lines:
         for row in csv.DictReader(lines):

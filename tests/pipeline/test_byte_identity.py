@@ -28,12 +28,12 @@ POLICY = (
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "run.json": "3b143f0f130a2a42",
-    "unmeasured/README.md": "c609a1602c98192a",
-    "unmeasured/evidence": "750e2376300d3c9b",
+    "run.json": "df0017cf70e6e0aa",
+    "unmeasured/README.md": "ce19b507b48f14fd",
+    "unmeasured/evidence": "858a966fbd61e2ea",
     "unmeasured/images": "4887af8c934cfaf4",
-    "unmeasured/manifest.parquet": "01503bbb8bd3b1e2",
-    "unmeasured/policy.toml": "3bc8990c51d7a9d1",
+    "unmeasured/manifest.parquet": "69e6673365010237",
+    "unmeasured/policy.toml": "34d33a0e7fe1f494",
     "unmeasured/reports": "7d7a2911766a6e18",
 }
 

@@ -707,3 +707,40 @@ def test_the_run_record_names_every_instruction_set_it_ran_on(tmp_path, hospital
         monkeypatch.setattr(module, "instruction_set", lambda torch, kernels=kernels: {"numpy": kernels})
         module.deidentify(source, tmp_path / "out", key=key, policy=policy, workers=1)
     assert json.loads(record.read_bytes())["made_on"] == [{"numpy": "AVX2"}, {"numpy": "AVX512"}]
+
+
+def test_films_without_labels_get_those_of_their_report_marked_as_derived(hospital, tmp_path, key, policy):
+    for n, row in enumerate(hospital.rows):
+        row["labels"] = "Edema" if n % 2 else ""
+    source = hospital.write()
+    run(source, tmp_path / "out", key, policy)
+    release = tmp_path / "out/unmeasured"
+    told = {(row["labels_from"], *row["labels"]) for row in rows_of(tmp_path / "out")}
+    assert told == {("source", "Edema"), ("report", "Effusion", "Nodule")}
+    assert "Labels of 5 of 10 films are derived" in " ".join((release / "README.md").read_text().split())
+    assert json.loads((release / "evidence/evaluation.json").read_text())["tallies"]["labels_derived"] == 5
+    assert "<b>5</b>with labels derived from the report" in (release / "evidence/report.html").read_text()
+    assert verify(release, trusted=public_key(key)).intact
+    # A release of the release still says so.
+    again = run(release, tmp_path / "again", key, policy)
+    assert {row["labels_from"] for row in manifest.read(again.folder / "manifest.parquet")} == {"source", "report"}
+
+
+def test_labels_are_not_derived_where_the_policy_says_no_or_the_report_does_not_tell(hospital, tmp_path, key):
+    for row in hospital.rows:
+        row["labels"] = ""
+    source = hospital.write()
+    run(source, tmp_path / "a", key, Policy.parse(PLAIN.replace("[release]\n", "[release]\nderive_labels = false\n")))
+    assert {(row["labels"], row["labels_from"]) for row in rows_of(tmp_path / "a")} == {(None, None)}
+    told = Policy.parse(PLAIN + "[report]\nsections = ['impression']\n")
+    run(source, tmp_path / "b", key, told)
+    assert {(row["labels"], row["labels_from"]) for row in rows_of(tmp_path / "b")} == {(None, None)}
+
+
+def test_a_withheld_report_still_gives_labels(hospital, tmp_path, key):
+    for row in hospital.rows:
+        row["labels"] = ""
+    run(hospital.write(), tmp_path / "out", key, Policy.parse(PLAIN + "[report]\nmode = 'withhold'\n"))
+    told = {(row["labels_from"], row["has_report"], *row["labels"]) for row in rows_of(tmp_path / "out")}
+    assert told == {("report", False, "Effusion", "Nodule")}
+    assert sweep(tmp_path / "out") == []

@@ -298,6 +298,11 @@ def a_manifest_with_a_further_column(release):
 
 
 @kind("hospital", "schema")
+def labels_that_do_not_say_where_they_come_from(release):
+    rows(release, lambda table: table[0].update(labels=["Mass"], labels_from=None))
+
+
+@kind("hospital", "schema")
 def a_manifest_that_is_no_table(release):
     (release / "manifest.parquet").write_bytes(b"PAR1 and nothing else PAR1")
 

@@ -67,3 +67,11 @@ def test_films_that_cannot_be_read_are_told_or_left_out(tmp_path):
     with pytest.raises(BadSource, match="image-empty"):
         list(updp.torch_dataset(export))
     assert len(list(updp.torch_dataset(export, check=True))) == 2
+
+
+def test_labels_derived_from_reports_are_masked_unless_asked_for(release):
+    given, both = updp.torch_dataset(release), updp.torch_dataset(release, derived=True)
+    assert sum(film["derived"] for film in given) == 4
+    assert not any(film["mask"].any() for film in given if film["derived"])
+    assert [film["labels"].tolist() for film in both if film["derived"]] == [[1.0, 1.0]] * 4
+    assert all(film["mask"].all() for film in both)

@@ -140,6 +140,11 @@ class ReleasePolicy(Section):
     labels: tuple[str, ...] = Field(
         (), description="Label names that may leave beside those of ChestX-ray14 and CheXpert; others are dropped."
     )
+    derive_labels: bool = Field(
+        True,
+        description="Whether films that the source does not label get the labels that their report states; the "
+        "manifest marks them as derived.",
+    )
     shard_size: int = Field(64, ge=1, le=100_000, description="Films per shard: the unit of work, resume and storage.")
 
 

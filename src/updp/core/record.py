@@ -26,6 +26,8 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 Sex = Literal["F", "M"]
 Split = Literal["train", "val", "test"]
+#: Labels that a source gives, and labels derived from a report, are not the same and never stand without this word.
+LabelsFrom = Literal["source", "report"]
 
 #: Splits of public benchmarks are made with this key so that everyone gets the same ones. It protects nothing.
 BENCHMARK_KEY = b"updp public benchmark key, not a secret"
@@ -56,6 +58,7 @@ class Study:
     path: Path | None = None  # where the pixels are; None for a report without a film
     view: str | None = None  # one of the views of the study's domain
     labels: tuple[str, ...] | None = None  # findings present; () is "none found", None is "not labelled"
+    labels_from: LabelsFrom = "source"  # who says so: the source, or its report, read by us
     report: Report | None = None
     report_path: Path | None = None  # a report that is read only when the study is
     age: int | None = None

@@ -238,6 +238,7 @@ def judged(
             "content_sha256": content_sum(case.release),
             "films": {split: int(own.sum()) for split, own in rows.items()},
             "patients": {split: len(set(exhibit.patients[own].tolist())) for split, own in rows.items()},
+            "labels": labels_told(exhibit),
             "kept_back": int(exhibit.kept_back.sum()),  # by the method; real films that judges learned from too
             "left_out": [
                 *left_out(budget),
@@ -247,6 +248,13 @@ def judged(
         },
     }
     return facts, verdict
+
+
+def labels_told(exhibit: Exhibit) -> dict[str, int]:
+    """How many films have labels of the source, how many derived ones, and how many none."""
+    known = ~np.isnan(exhibit.labels).all(axis=1)
+    counts = {"given": known & ~exhibit.derived, "derived": known & exhibit.derived, "none": ~known}
+    return {name: int(rows.sum()) for name, rows in counts.items()}
 
 
 def unlike(signed: Iterable[Mapping[str, Any]], exhibit: Exhibit) -> list[str]:

@@ -219,7 +219,17 @@ def state_of(item: Study | Refusal, key: Key, check_content: bool) -> bytes:
     bytes. Where the files lie does not matter, so a source may be moved."""
     if isinstance(item, Refusal):
         return key.digest("state", "refused", item.film_id, item.reason.value, item.disputed or "")
-    plain = (item.patient_id, item.study_id, item.view, item.labels, item.age, item.sex, item.date, item.split)
+    plain = (
+        item.patient_id,
+        item.study_id,
+        item.view,
+        item.labels,
+        item.labels_from,
+        item.age,
+        item.sex,
+        item.date,
+        item.split,
+    )
     sections = None if item.report is None else list(item.report.sections.items())
     marked = (sorted(item.regions.items()), sorted(item.landmarks.items()))
     known = () if item.known is None else tuple(item.known.reveal())
@@ -462,7 +472,7 @@ def _tally(tallies: Counter[str], study: Study) -> None:
     """Counts for the evidence: what was removed and what was kept, by kind."""
     for category, count in study.notes.get("phi", {}).items():
         tallies[f"phi/{category}"] += count
-    for name in ("boxes", "boxes_painted", "labels_dropped", "labels_lost"):
+    for name in ("boxes", "boxes_painted", "labels_dropped", "labels_lost", "labels_derived"):
         tallies[name] += study.notes.get(name, 0)
     if study.pixels is not None:
         height, width = study.pixels.shape[:2]

@@ -168,10 +168,15 @@ class Square:
 
 
 class CleanReport:
-    """PHI out of the report, findings kept; sections the policy does not name stay behind."""
+    """PHI out of the report, findings kept; sections the policy does not name stay behind. A film that the source does
+    not label gets the labels that its report states."""
+
+    #: Sections that tell what a film shows; an indication tells what somebody feared.
+    TELLING = ("findings", "impression")
 
     def __init__(self, line: Line) -> None:
         self.policy = line.policy.report
+        self.table = line.source.domain.labels if line.policy.release.derive_labels else None
         self.cleaner: Cleaner | None = None
         if self.policy.mode != "withhold":
             from updp.reports import Cleaner
@@ -182,7 +187,7 @@ class CleanReport:
         known = study.known.reveal() if study.known else ()
         study = study.but(known=None)
         if not study.report or self.cleaner is None:
-            return study.but(report=None)
+            return self._labelled(study, study.report).but(report=None)
         if sum(map(len, study.report.sections.values())) > self.policy.max_characters:
             raise Refused(Reason.REPORT_TOO_LONG)
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
@@ -193,7 +198,15 @@ class CleanReport:
         if any(residual_spans(text, mode=mode) for text in cleaned.report.sections.values()):
             raise Refused(Reason.REPORT_RESIDUAL)
         study = study.noted(phi=dict(cleaned.counts), retention=cleaned.retention)
-        return study.but(report=cleaned.report or None)
+        return self._labelled(study, cleaned.report).but(report=cleaned.report or None)
+
+    def _labelled(self, study: Study, report: Report | None) -> Study:
+        if self.table is None or study.labels is not None or not report:
+            return study
+        from updp.reports.findings import labels_of
+
+        told = report.text(name for name in self.TELLING if name in self.policy.sections)
+        return study.but(labels=labels_of(told, self.table), labels_from="report")
 
 
 class Pseudonymise:
@@ -226,7 +239,11 @@ class Pseudonymise:
             date=None if study.date is None else study.date + self.key.shift(study.patient_id),
             age=None if study.age is None else min(study.age, 90),
             split=study.split or self.key.split(study.patient_id),
-        ).noted(labels_dropped=unknown, labels_lost=int(labels is None and unknown > 0))
+        ).noted(
+            labels_dropped=unknown,
+            labels_lost=int(labels is None and unknown > 0),
+            labels_derived=int(labels is not None and study.labels_from == "report"),
+        )
 
 
 #: The stations; other packages add theirs in the group ``updp.stations``.
@@ -281,6 +298,7 @@ def manifest_row(study: Study, shard: str, suffix: str, policy: Policy) -> dict[
         "has_report": study.report is not None,
         "view": study.view if "view" in out else None,
         "labels": list(study.labels) if "labels" in out and study.labels is not None else None,
+        "labels_from": study.labels_from if "labels" in out and study.labels is not None else None,
         "sex": study.sex if "sex" in out else None,
         "age": study.age if "age" in out else None,
         "date": study.date.isoformat() if "date" in out and study.date else None,

@@ -25,6 +25,11 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
         "list<string>",
         "findings present; empty: none found; null: not labelled, withheld or unknown",
     ),
+    (
+        "labels_from",
+        "string",
+        "source: as the hospital gave them; report: derived from the report; null without labels",
+    ),
     ("sex", "string", "F, M, or null (withheld unless the policy releases it)"),
     ("age", "int16", "years, 90 for all above 89; null unless the policy releases it"),
     ("date", "date32", "shifted by the patient's own interval; null unless the policy releases it"),

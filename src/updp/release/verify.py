@@ -165,6 +165,8 @@ class _Rows:
             yield f"{name}: its file has another name"
         elif not (self.release / place).is_file():
             yield f"{name}: its film is missing"
+        if row["labels_from"] not in ((None,) if row["labels"] is None else ("source", "report")):
+            yield f"{name}: does not say where its labels come from"
         if row["has_report"]:
             self.with_report.setdefault(shard, {})[name] = (patient, row["study"])
 

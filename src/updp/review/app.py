@@ -47,7 +47,7 @@ HEADERS = {
 #: Bytes of a form or an answer at most.
 _MOST = 65_536
 #: What a page asks of a study; a study that was kept back has few of them.
-_FIELDS = ("release_id", "reason", "station", "view", "labels", "stated", "decided", "likeness", "seen")
+_FIELDS = ("release_id", "reason", "station", "view", "labels", "labels_from", "decided", "likeness", "seen")
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
 
@@ -327,7 +327,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             "film.html.jinja",
             request,
             row=row,
-            labels=[name for name in (row["labels"] or row["stated"] or "").split("|") if name],
+            labels=[name for name in (row["labels"] or "").split("|") if name],
             problem=shown.problem,
             has_original=shown.before is not None and shown.before.pixels is not None,
             header=header_rows(shown.before.header, shown.header) if shown.before and shown.before.header else [],

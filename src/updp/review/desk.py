@@ -202,9 +202,8 @@ class Desk:
 
     def _measured(self, row: dict[str, Any], judge: Any) -> Measures:
         film = self.released_pixels(row["file_name"])
-        stated = self._stated(row) if row["labels"] is None else None
-        findings = [name for name in (row["labels"] or stated or "").split("|") if name]
-        return self._likeness(row["ref"] or "", film), judge(film, findings) if judge else None, stated
+        findings = [name for name in (row["labels"] or "").split("|") if name]
+        return self._likeness(row["ref"] or "", film), judge(film, findings) if judge else None
 
     def _likeness(self, ref: str, film: NDArray[np.float32]) -> float:
         """-1 where there is no original to compare with."""
@@ -221,17 +220,6 @@ class Desk:
         if any(p.std() < 1e-6 for p in both):
             return 0.0
         return round(float(np.corrcoef(both[0], both[1])[0, 1]), 4)
-
-    def _stated(self, row: dict[str, Any]) -> str | None:
-        """Findings that the released report states, for a film that has no labels."""
-        from updp.evaluation.probes.utility.findings import findings
-
-        report = self._report(row["shard"], row["release_id"]) if row["has_report"] else None
-        if report is None:
-            return None
-        labels = domain_of(self.policy).labels
-        names = labels.canonical(one.name for one in findings(report.text()) if one.present)
-        return "|" + "".join(f"{name}|" for name in names if name in labels.names)
 
     # -- pictures ----------------------------------------------------------------------------------------------------
 

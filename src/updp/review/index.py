@@ -28,15 +28,16 @@ _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE films (
   place INTEGER PRIMARY KEY, release_id TEXT UNIQUE, ref TEXT UNIQUE, patient TEXT, view TEXT, labels TEXT,
-  decided TEXT, file_name TEXT, shard TEXT, has_report INTEGER, likeness REAL, seen REAL, stated TEXT
+  decided TEXT, file_name TEXT, shard TEXT, has_report INTEGER, labels_from TEXT, likeness REAL,
+  seen REAL
 );
 CREATE TABLE quarantine (ref TEXT PRIMARY KEY, station TEXT, reason TEXT);
 CREATE TABLE originals (ref TEXT PRIMARY KEY, sealed BLOB);
 CREATE INDEX by_likeness ON films (likeness);
 CREATE INDEX by_seen ON films (seen);
 """
-#: Of one film: likeness to its original, how surely its findings are seen, findings that its report states.
-Measures = tuple[float | None, float | None, str | None]
+#: Of one film: likeness to its original, how surely its findings are seen.
+Measures = tuple[float | None, float | None]
 #: Orders of the wall, by the name a page asks for.
 ORDERS: Mapping[str, tuple[str, str]] = {
     "release": ("in the order of the release", "place"),
@@ -57,9 +58,9 @@ class Choice:
     def where(self) -> tuple[str, list[str]]:
         parts, values = ["1"], []
         if self.finding == "none":
-            parts.append("coalesce(labels, stated) = '|'")
+            parts.append("labels = '|'")
         elif self.finding:
-            parts.append("coalesce(labels, stated) LIKE '%|' || ? || '|%'")
+            parts.append("labels LIKE '%|' || ? || '|%'")
             values.append(self.finding)
         for name in ("view", "decided"):
             if value := getattr(self, name):
@@ -112,10 +113,10 @@ class Index:
         """What was measured of films before a part of them was made again."""
         try:
             with closing(self._open()) as base:
-                rows = base.execute("SELECT file_name, decided, likeness, seen, stated FROM films").fetchall()
+                rows = base.execute("SELECT file_name, decided, likeness, seen FROM films").fetchall()
         except sqlite3.Error:
             return {}
-        return {row["file_name"] + row["decided"]: (row["likeness"], row["seen"], row["stated"]) for row in rows}
+        return {row["file_name"] + row["decided"]: (row["likeness"], row["seen"]) for row in rows}
 
     def _rows(
         self, release: Path, refs: Mapping[str, str], measured: Mapping[str, Measures]
@@ -125,8 +126,8 @@ class Index:
             labels = None if row["labels"] is None else "|" + "".join(f"{name}|" for name in row["labels"])
             yield (
                 place, row["release_id"], refs.get(row["release_id"]), row["patient"], row["view"], labels, decided,
-                row["file_name"], row["shard"], row["has_report"],
-                *measured.get(row["file_name"] + decided, (None, None, None)),
+                row["file_name"], row["shard"], row["has_report"], row["labels_from"],
+                *measured.get(row["file_name"] + decided, (None, None)),
             )  # fmt: skip
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class Index:
         with closing(self._open()) as base:
             total = base.execute(f"SELECT count(*) FROM films WHERE {where}", values).fetchone()[0]
             rows = base.execute(
-                f"SELECT release_id, view, coalesce(labels, stated) AS labels, likeness, seen FROM films WHERE {where} "
+                f"SELECT release_id, view, labels, likeness, seen FROM films WHERE {where} "
                 f"ORDER BY {order} LIMIT ? OFFSET ?",
                 [*values, limit, offset],
             ).fetchall()
@@ -169,7 +170,7 @@ class Index:
                     f"SELECT {name}, count(*) FROM films WHERE {name} > '' GROUP BY 1 ORDER BY 2 DESC LIMIT 30")]
                 for name in ("view", "decided")
             }  # fmt: skip
-            told = "SELECT coalesce(labels, stated) AS told, count(*) FROM films WHERE told IS NOT NULL GROUP BY 1"
+            told = "SELECT labels, count(*) FROM films WHERE labels IS NOT NULL GROUP BY 1"
             sets = base.execute(told).fetchall()
         counts: dict[str, int] = {}
         for row in sets:
@@ -241,17 +242,16 @@ class Index:
     def unmeasured(self, limit: int = 32) -> list[dict[str, Any]]:
         with closing(self._open()) as base:
             rows = base.execute(
-                "SELECT release_id, ref, file_name, labels, has_report, shard FROM films WHERE likeness IS NULL "
-                "ORDER BY place LIMIT ?",
+                "SELECT release_id, ref, file_name, labels FROM films WHERE likeness IS NULL ORDER BY place LIMIT ?",
                 (limit,),
             ).fetchall()
         return [dict(row) for row in rows]
 
     def measured(self, values: Mapping[str, Measures]) -> None:
-        """Keep likeness, how well findings are seen, and what reports state, by release id."""
+        """Keep likeness and how well findings are seen, by release id."""
         with closing(self._open()) as base, base:
             base.executemany(
-                "UPDATE films SET likeness = ?, seen = ?, stated = ? WHERE release_id = ?",
+                "UPDATE films SET likeness = ?, seen = ? WHERE release_id = ?",
                 [(*found, name) for name, found in values.items()],
             )
 

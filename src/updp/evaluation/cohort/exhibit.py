@@ -35,11 +35,14 @@ class Exhibit:
     kept_back: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))  # by the method; none by default
     classes: tuple[str, ...] = FINDINGS  # names of the columns of ``labels``
     records: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, "U1"))  # what is published of each film
+    derived: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))  # labels read in the report
 
     def __post_init__(self) -> None:
         count = len(self.real)
         if not len(self.kept_back):
             object.__setattr__(self, "kept_back", np.zeros(count, bool))
+        if not len(self.derived):
+            object.__setattr__(self, "derived", np.zeros(count, bool))
         if not len(self.records):
             object.__setattr__(self, "records", published_records(self.views, self.labels))
         for name in self._columns():

@@ -258,6 +258,7 @@ def _exhibit(
         labels=labels,
         classes=domain.labels.classes,
         records=record_words(policy, described, views, labels),
+        derived=derived_labels(described, labels),
         ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
         sexes=np.array([study.sex or "" for study in described]),
         real_texts=texts,
@@ -284,21 +285,26 @@ def record_words(
 def label_matrix(studies: list[Study], texts: list[str], domain: Domain) -> NDArray[np.float32]:
     """Labels, films x classes of the domain: as the source labels them, else as its report states; NaN without either.
 
-    Most hospitals have reports and no labels. What a report states is read by the lexicon with negation that also
-    marks generated reports; denied and unmentioned findings count as absent.
+    Most hospitals have reports and no labels. What a report states is read as a release derives labels; denied and
+    unmentioned findings count as absent.
     """
-    from updp.evaluation.probes.utility.findings import findings
+    from updp.reports.findings import labels_of
 
     out = np.full((len(studies), len(domain.labels.classes)), np.nan, np.float32)
     for i, (study, text) in enumerate(zip(studies, texts, strict=True)):
-        if study.labels is not None:
-            present = set(domain.labels.canonical(study.labels))
-        elif domain.reports and text.strip():
-            present = set(domain.labels.canonical(found.name for found in findings(text) if found.present))
-        else:
-            continue
-        out[i] = [name in present for name in domain.labels.classes]
+        labels = study.labels
+        if labels is None and domain.reports:
+            labels = labels_of(text, domain.labels)
+        if labels is not None:
+            present = set(domain.labels.canonical(labels))
+            out[i] = [name in present for name in domain.labels.classes]
     return out
+
+
+def derived_labels(studies: list[Study], labels: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which rows of a matrix of labels were read in reports."""
+    ours = np.array([study.labels is None or study.labels_from == "report" for study in studies], bool)
+    return np.asarray(ours & ~np.isnan(labels).all(axis=1))
 
 
 def _described(study: Study) -> Study:
