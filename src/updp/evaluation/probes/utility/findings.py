@@ -1,8 +1,8 @@
 """Whether two reports state and deny the same findings: ``findings_f1``.
 
 A lexical measure that needs no weights: what :mod:`updp.reports.findings` reads in each report. It is neither
-CheXbert's F1 nor RadGraph's, and bears its own name. Its point is what n-gram measures and BERTScore miss: "Pleural effusion" is
-not "No pleural effusion".
+CheXbert's F1 nor RadGraph's, and bears its own name. Its point is what n-gram measures and BERTScore miss:
+"Pleural effusion" is not "No pleural effusion".
 """
 
 from __future__ import annotations
