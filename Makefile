@@ -28,7 +28,7 @@ docs: .venv/.docs
 	touch $@
 
 .venv/.dev: .venv/.demo
-	$(PIP) -e '.[ocr,review,dev]'
+	$(PIP) -e '.[ocr,review,face,dev]'
 	touch $@
 
 # What the browser tests drive: Debian's chromium, and axe-core from npm for accessibility. Outside CI the tests are

@@ -37,6 +37,46 @@ def screen(*looks, known=(), flag=None, film=FILM, **policy):
     return TextScreen(BurnedInPolicy(**policy), Told(*looks)).screen(film, known=known, burned_in_flag=flag)
 
 
+# -- photographs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_photograph_is_looked_at_in_brightness_and_in_colour_and_painted_in_every_channel():
+    photo = np.dstack([FILM, FILM + 0.1, FILM + 0.3])
+    photo[20:36, 20:140] = (0.9, 0.1, 0.1)
+    tinted = Line((20, 20, 120, 16), "QUIBBLESWORTH", 0.95, found=0.9)
+    told = Told([], [tinted])
+    result = TextScreen(BurnedInPolicy(), told).screen(photo)
+    assert [box.why for box in result.boxes] == ["ocr"]
+    assert told.thorough == [False, False, False, True, False, False]
+    assert np.abs(result.pixels[28, 80] - (0.3, 0.4, 0.6)).max() < 0.1
+    assert np.array_equal(result.pixels[100:], photo[100:])
+
+
+def test_planes_show_letters_that_are_as_bright_as_what_is_behind_them():
+    photo = np.full((20, 20, 3), 0.5, np.float32)
+    photo[5:10, 5:10] = (0.5 + 0.3, 0.5 - 0.3 * 0.299 / 0.587, 0.5)
+    grey, red_green, _ = burned_in.planes(photo)
+    assert np.ptp(grey) < 1e-5
+    assert np.ptp(red_green) > 0.2
+
+
+@pytest.mark.parametrize(
+    ("found", "painted"),
+    [
+        (line("QUIBBLESWORTH", rect=(100, 90, 90, 10)), 1),  # letters across a face
+        (line("UOOU", rect=(100, 60, 90, 60)), 0),  # an eye is higher than that
+        (Line((110, 80, 60, 14), "", 0.1, strokes=5), 0),  # lashes
+        (Line((5, 5, 60, 14), "", 0.1, strokes=5), 1),  # strokes nobody can read, beside the face
+        (line("Zanthora", 0.4, rect=(100, 60, 90, 60)), 1),  # the patient's name, wherever it is
+    ],
+)
+def test_parts_of_a_face_are_no_text(found, painted):
+    photo = np.dstack([FILM] * 3)
+    screener = TextScreen(BurnedInPolicy(), Told([found]))
+    result = screener.screen(photo, known=["Zanthora"], subject=(80, 30, 140, 150))
+    assert sum(box.painted for box in result.boxes) == painted
+
+
 # -- policy ---------------------------------------------------------------------------------------------------------
 
 
@@ -70,10 +110,10 @@ def test_without_ocr_a_film_leaves_only_if_its_header_rules_text_out(monkeypatch
         burned_in._rapidocr.cache_clear()
 
 
-def test_colour_films_and_films_that_are_no_numbers_are_refused():
+def test_films_of_two_channels_and_films_that_are_no_numbers_are_refused():
     with pytest.raises(Refused) as caught:
-        screen(film=np.zeros((8, 8, 3), dtype=np.float32))
-    assert caught.value.reason is Reason.IMAGE_NOT_GREY
+        screen(film=np.zeros((8, 8, 2), dtype=np.float32))
+    assert caught.value.reason is Reason.IMAGE_NOT_COLOUR
     with pytest.raises(Refused) as caught:
         screen(film=np.full((8, 8), np.nan, dtype=np.float32))
     assert caught.value.reason is Reason.IMAGE_UNREADABLE

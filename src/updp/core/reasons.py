@@ -34,6 +34,12 @@ class Reason(StrEnum):
     DICOM_DIRECTORY = "dicom-directory"
     NOT_OF_DOMAIN = "not-of-this-domain"
     NOT_A_FILM = "not-a-film"
+    FACE_NONE = "face-none"
+    FACE_SEVERAL = "face-several"
+    FACE_TOO_SMALL = "face-too-small"
+    FACE_PROFILE = "face-profile"
+    EYES_HIDDEN = "eyes-hidden"
+    EYES_CLOSED = "eyes-closed"
     BURNED_IN_UNCHECKED = "burned-in-text-unchecked"
     BURNED_IN_RESIDUAL = "burned-in-text-residual"
     BURNED_IN_DOUBT = "burned-in-text-in-doubt"
@@ -79,6 +85,12 @@ REPAIR: dict[Reason, str] = {
     Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",
     Reason.NOT_OF_DOMAIN: "the domain does not take this kind of image; leave it out of the export",
     Reason.NOT_A_FILM: "the DICOM object is not a CR, DX or secondary capture image; leave it out of the export",
+    Reason.FACE_NONE: "no face was found in the photograph; leave it out of the export",
+    Reason.FACE_SEVERAL: "the photograph shows more than one face; cut it to the patient's own",
+    Reason.FACE_TOO_SMALL: "the eyes are less than 24 pixels apart; export the photograph at a larger size",
+    Reason.FACE_PROFILE: "the head is turned to the side; the domain takes frontal photographs",
+    Reason.EYES_HIDDEN: "dark glasses hide the eyes",
+    Reason.EYES_CLOSED: "both eyes are closed, and the sign of the labelled disease is on the open eye",
     Reason.BURNED_IN_UNCHECKED: "install updp[ocr], or allow unchecked films in policy [burned_in]",
     Reason.BURNED_IN_RESIDUAL: "text was still legible after it was painted over; review by hand",
     Reason.BURNED_IN_DOUBT: "a text-like mark nobody could read; review by hand, or paint it: policy [burned_in] doubt",

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 DEFAULT = "chest"
 
 #: The domains; other packages add theirs in the group ``updp.domains``.
-DOMAINS: Registry[Domain] = Registry("domain", "updp.domains", {"chest": "updp.domains.chest:CHEST"})
+DOMAINS: Registry[Domain] = Registry(
+    "domain", "updp.domains", {"chest": "updp.domains.chest:CHEST", "face": "updp.domains.face:FACE"}
+)
 
 
 def domain_of(policy: Policy) -> Domain:

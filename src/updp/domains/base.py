@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from updp.core.policy import BadPolicy, Policy
 from updp.core.questions import QUESTIONS, Question
+from updp.core.reasons import Refused
 from updp.core.registry import UnknownName, unknown
 from updp.domains.labels import LabelTable
 
@@ -48,6 +49,12 @@ class Domain:
     def refuses(self, study: Study) -> Reason | None:
         """Why a record that has been read is none of this domain; None where it is one."""
         return None
+
+    def examined(self, study: Study) -> Study:
+        """A record that has been read, with what this domain marks in its image; refuses one that is none of it."""
+        if (reason := self.refuses(study)) is not None:
+            raise Refused(reason)
+        return study
 
     def words(self, study: Study, rng: np.random.Generator) -> str:
         """What an image shows, as its labels say it; "" where nothing is known."""

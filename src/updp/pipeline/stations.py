@@ -106,8 +106,7 @@ class Read:
         study = self.source.load(study)
         if study.pixels is None:
             raise Refused(Reason.IMAGE_MISSING)
-        if (reason := self.source.domain.refuses(study)) is not None:
-            raise Refused(reason)
+        study = self.source.domain.examined(study)
         if self.policy.report.required and not study.report:
             raise Refused(Reason.REPORT_MISSING)
         return study
@@ -138,7 +137,7 @@ class Screen:
             known += identifiers(study.header)
             flag = study.header.get("BurnedInAnnotation")
         assert study.pixels is not None
-        screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag)
+        screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag, subject=_subject(study))
         checked = self.policy.burned_in.mode == "ocr" or (self.policy.burned_in.mode == "header" and flag == "NO")
         if study.header is not None:
             header = self.headers.clean(
@@ -148,6 +147,15 @@ class Screen:
         painted = sum(box.painted for box in screened.boxes)
         study = study.noted(boxes_painted=painted, boxes=len(screened.boxes), text_checked=checked)
         return self.square(study.but(pixels=screened.pixels, known=Confidential(known)))
+
+
+def _subject(study: Study) -> tuple[int, int, int, int] | None:
+    """Where the person of a photograph is, in pixels; None where no domain marked it."""
+    if study.pixels is None or "face" not in study.regions:
+        return None
+    height, width = study.pixels.shape[:2]
+    left, top, right, bottom = study.regions["face"]
+    return round(left * width), round(top * height), round((right - left) * width), round((bottom - top) * height)
 
 
 class Square:

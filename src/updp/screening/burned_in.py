@@ -112,15 +112,20 @@ class TextScreen:
         self._reader = reader
 
     def screen(
-        self, pixels: NDArray[np.float32], known: Sequence[str] = (), burned_in_flag: str | None = None
+        self,
+        pixels: NDArray[np.float32],
+        known: Sequence[str] = (),
+        burned_in_flag: str | None = None,
+        subject: Rect | None = None,
     ) -> ScreenedFilm:
         """The film without text that could name anybody.
 
         ``known`` are the patient's identifiers from the header; ``burned_in_flag`` is Burned In Annotation
-        (0028,0301). Works on the film at its native size.
+        (0028,0301). ``subject`` is where the person of a photograph is: eyes and teeth there look like letters. Works
+        on the film at its native size, grey or red, green and blue.
         """
-        if pixels.ndim != 2:
-            raise Refused(Reason.IMAGE_NOT_GREY)
+        if pixels.ndim == 3 and pixels.shape[2] != 3:
+            raise Refused(Reason.IMAGE_NOT_COLOUR)
         if not np.isfinite(pixels).all():
             raise Refused(Reason.IMAGE_UNREADABLE)
         if self.policy.mode == "off":
@@ -136,21 +141,28 @@ class TextScreen:
                 raise Refused(Reason.BURNED_IN_UNCHECKED)
             return ScreenedFilm(pixels, ())
         self._reader = reader
-        return self._screen(reader, pixels, _Seeds(known))
+        return self._screen(reader, pixels, _Seeds(known), subject)
 
-    def _screen(self, reader: Reader, pixels: NDArray[np.float32], seeds: _Seeds) -> ScreenedFilm:
+    def _screen(
+        self, reader: Reader, pixels: NDArray[np.float32], seeds: _Seeds, subject: Rect | None
+    ) -> ScreenedFilm:
         painted: dict[Rect, Box] = {}
         kept: list[Box] = []
         film = pixels
         for turn in range(ROUNDS + 1):
-            boxes = [Box(*rect, why="code", painted=True) for rect in find_codes(film)]
-            lines = reader.read(film, thorough=turn > 0)
+            grey, *tints = planes(film)
+            boxes = [Box(*rect, why="code", painted=True) for rect in find_codes(grey)]
+            lines = reader.read(grey, thorough=turn > 0)
+            # Letters as bright as what is behind them; of colour only whole words count, grain has strokes too.
+            coloured = [line for tint in tints for line in reader.read(tint, thorough=False)]
+            lines += [line for line in coloured if _stands_out_in_colour(line)]
             boxes += [
                 box
                 for line in lines
                 if turn == 0 or _stands_out(line) or seeds.match(line.text)
-                for box in self._judge(film, line, seeds)
+                for box in self._judge(grey, line, seeds)
             ]
+            boxes = [box for box in boxes if subject is None or not _feature(box, subject)]
             # what was painted over holds nothing any more that could be in doubt
             boxes = [box for box in boxes if box.why != "doubt" or not _inside(box, painted.values())]
             if self.policy.doubt == "quarantine" and any(box.why == "doubt" for box in boxes):
@@ -202,6 +214,31 @@ class TextScreen:
 
 def _meet(a: Box, b: Box) -> bool:
     return a.x < b.x + b.w and b.x < a.x + a.w and a.y < b.y + b.h and b.y < a.y + a.h
+
+
+def _feature(box: Box, subject: Rect) -> bool:
+    """Whether a place is a part of the person photographed and no text: within the subject, and not certain to be read,
+    or higher than letters across a face would be."""
+    x, y, w, h = subject
+    across, down = box.x + box.w / 2, box.y + box.h / 2
+    if box.why in ("code", "header-seed") or not (x <= across <= x + w and y <= down <= y + h):
+        return False
+    return box.why == "doubt" or min(box.w, box.h) > h / 6
+
+
+def planes(film: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """What is looked at: a grey film itself; of a colour photograph its brightness, red against green, and blue against
+    both."""
+    if film.ndim == 2:
+        return [film]
+    red, green, blue = film[..., 0], film[..., 1], film[..., 2]
+    grey = 0.299 * red + 0.587 * green + 0.114 * blue
+    return [np.ascontiguousarray(one, dtype=np.float32)
+            for one in (grey, (1 + red - green) / 2, (1 + blue - (red + green) / 2) / 2)]  # fmt: skip
+
+
+def _stands_out_in_colour(line: Line) -> bool:
+    return line.letters >= 4 and line.score >= CERTAIN and line.found >= FOUND
 
 
 def _inside(box: Box, others: Iterable[Box]) -> bool:

@@ -22,6 +22,8 @@ def paint_out(pixels: NDArray[np.float32], rects: Sequence[Rect], spare: Sequenc
     """A copy of the film with every box replaced by background, what is inside ``spare`` excepted."""
     import cv2
 
+    if pixels.ndim == 3:
+        return np.stack([paint_out(plane, rects, spare) for plane in np.moveaxis(pixels, -1, 0)], axis=-1)
     out = np.array(pixels, dtype=np.float32, copy=True)
     hidden = np.zeros(out.shape, dtype=np.uint8)
     for x, y, w, h in rects:
