@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.questions import Outcome
 from updp.core.reasons import Reason
+from updp.core.storage import OutputError
 from updp.pipeline.decisions import OVERRULED, BadDecision, Decision, Kind, Way, decide, log_of, read_decisions
 from updp.release import manifest
 from updp.release.assemble import finished
@@ -144,6 +147,54 @@ def test_a_log_that_was_changed_stops_everything(ran, key, fault):
     if fault != "other key":
         with pytest.raises(BadDecision):
             updp.deidentify(ran / "export", ran / "out", policy=POLICY, key=key, workers=1)
+
+
+def test_a_log_that_was_cut_behind_what_was_applied_is_refused(ran, key):
+    for n in range(2):
+        decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, n), "officer"))
+    again(ran, key)
+    lines = log_of(ran / "out").read_bytes().splitlines(keepends=True)
+    for left in (lines[:1], []):
+        log_of(ran / "out").write_bytes(b"".join(left))
+        with pytest.raises(BadDecision, match="cut"):
+            read_decisions(ran / "out", key)
+    log_of(ran / "out").unlink()
+    with pytest.raises(BadDecision, match="cut"):
+        updp.deidentify(ran / "export", ran / "out", policy=POLICY, key=key, workers=1)
+
+
+def test_a_full_disk_takes_no_decision_and_harms_none(ran, key, monkeypatch):
+    decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, 0), "officer"))
+    whole = log_of(ran / "out").read_bytes()
+    write = os.write
+
+    def full(handle: int, data: bytes) -> int:
+        """Room for the beginning of a line, then for nothing."""
+        if len(data) > 600:
+            return write(handle, data[:40])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fails(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name, fault in (("fsync", fails), ("write", full)):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, fault)
+            with pytest.raises(OutputError, match="no room left"):
+                decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, 1), "officer"))
+        assert log_of(ran / "out").read_bytes() == whole
+    decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, 1), "officer"))
+    assert len(read_decisions(ran / "out", key).lines) == 2
+
+
+def test_a_line_that_a_killed_server_left_unfinished_was_not_taken(ran, key):
+    for n in range(2):
+        decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, n), "officer"))
+    path = log_of(ran / "out")
+    path.write_bytes(path.read_bytes()[:-30])
+    assert len(read_decisions(ran / "out", key).lines) == 1
+    decide(ran / "out", key, Decision(Kind.KEEP_BACK, ref_of(key, 2), "officer"))
+    assert [line.ref for line in read_decisions(ran / "out", key).lines] == [ref_of(key, 0), ref_of(key, 2)]
 
 
 @pytest.mark.parametrize(

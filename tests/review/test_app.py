@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import shutil
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("fastapi", reason="needs the extra `review`")
 from starlette.testclient import TestClient
@@ -132,7 +136,7 @@ def test_a_reader_sees_no_original_and_an_officer_no_study(officer, reader, desk
 
 def test_every_answer_says_that_nothing_is_kept_or_fetched_elsewhere(officer, desk):
     row = film_of(desk)
-    for path in ("/desk", "/nowhere", f"/desk/film/{row['release_id']}/thumb.jpg", "/static/review.css"):
+    for path in ("/desk", "/nowhere", f"/desk/strip/{row['release_id']}", "/static/review.css"):
         headers = officer.get(path).headers
         assert headers["cache-control"] == "no-store"
         assert "default-src 'none'" in headers["content-security-policy"]
@@ -174,7 +178,7 @@ def test_a_form_needs_the_code_of_its_session(officer, app, guard, desk):
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [("/nowhere", 404), ("/desk/film/none", 404), ("/desk/film/none/thumb.jpg", 404), ("/desk/study/none", 404),
+    [("/nowhere", 404), ("/desk/film/none", 404), ("/desk/strip/none,no", 404), ("/desk/study/none", 404),
      ("/static/..%2fapp.py", 404), ("/static/none.css", 404), ("/desk/films?offset=x", 422)],
 )  # fmt: skip
 def test_there_is_a_page_for_every_error(officer, path, status):
@@ -188,6 +192,22 @@ def test_a_fault_of_the_server_shows_no_detail(officer, desk, monkeypatch):
     assert answer.status_code == 500
     assert CANARIES[0] not in answer.text
     assert "Something went wrong" in answer.text
+
+
+def test_the_overview_lists_the_runs_of_the_folder_with_their_verdicts(officer, made):
+    assert "Releases in this folder" not in officer.get("/desk").text
+    other = made / "later"
+    shutil.copytree(made / "out", other)
+    evidence = released(made).relative_to(made / "out") / "evidence" / "evaluation.json"
+    facts = json.loads((other / evidence).read_bytes())
+    facts["gate"]["status"] = "blocked"
+    (other / evidence).write_text(json.dumps(facts))
+    shutil.copytree(other, made / "of another hospital")
+    (made / "of another hospital" / "run.json").write_text('{"key": "k0"}')
+    page = officer.get("/desk").text
+    table = page[page.index("Releases in this folder") :]
+    rows = re.findall(r"<code>([^<]+)</code>.*?pill \w+\">([^<]+)<", table)
+    assert rows == [("later", "Blocked"), ("out", "Not measured")]
 
 
 def test_the_officer_sees_before_and_after(officer, desk):
@@ -210,6 +230,19 @@ def test_films_are_filtered_and_ordered(desk):
     assert near == sorted(near, reverse=True)
     assert near[0] > 0.5
     assert desk.index.choices()["finding"] == [("Effusion", 20), ("Nodule", 20), ("none", 10)]
+
+
+def test_films_of_the_wall_come_in_strips_in_the_order_asked(officer, desk):
+    names = [row["release_id"] for row in desk.index.films(desk_choice())[1]][:3]
+    (released := desk.folder / desk.index.file_names(names)[names[2]]).write_bytes(b"no film")
+    strip = [np.asarray(Image.open(io.BytesIO(officer.get(f"/desk/strip/{one}").content)), float) for one in names]
+    assert [part.shape for part in strip] == [(192, 192)] * 3
+    both = officer.get(f"/desk/strip/{names[1]},{names[2]},{names[0]}")
+    assert both.headers["content-type"] == "image/jpeg"
+    found = np.asarray(Image.open(io.BytesIO(both.content)), float)
+    for place, n in enumerate((1, 2, 0)):
+        assert np.abs(found[:, 192 * place : 192 * (place + 1)] - strip[n]).mean() < 3
+    assert strip[2].max() == 0, released  # a film that cannot be read leaves its place black
 
 
 def test_neighbours_follow_the_choice(desk):

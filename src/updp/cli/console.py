@@ -94,6 +94,7 @@ class Progress:
         )
         self.task = self.bar.add_task("films", total=None, rate="")
         self.done = self.total = self.first = 0
+        self.ended = False  # whether the last line was printed
         self.over = Event()
 
     def __enter__(self) -> Progress:
@@ -120,6 +121,7 @@ class Progress:
         log.info("progress", extra={"facts": {"done": done, "films": total}})
         if not self.total:  # what had landed before does not count towards the rate
             self.start, self.first = time.monotonic(), done
+        self.ended = self.ended and done == total
         self.done, self.total = done, total
         self._show(done)
 
@@ -127,7 +129,9 @@ class Progress:
         now = time.monotonic()
         rate = (done - self.first) / (now - self.start) if now > self.start else 0.0
         self.bar.update(self.task, completed=done, total=self.total, rate=f"{rate:.2g}/s" if rate > 0 else "")
-        if not self.console.is_terminal and (now >= self.next_line or (done == self.total == self.done)):
+        last = done == self.total == self.done
+        if not self.console.is_terminal and not self.ended and (last or now >= self.next_line):
+            self.ended = last
             left = f", {(self.total - done) / rate:.0f} s left" if rate > 0 and done < self.total else ""
             self.console.print(f"films {done}/{self.total}{f', {rate:.2g}/s' if rate > 0 else ''}{left}")
             self.next_line = now + 30

@@ -148,14 +148,27 @@ def decide(out: Path, key: Key, decision: Decision) -> Decision:
         with FileLock(path.with_suffix(".lock"), timeout=10, mode=0o600):
             head = read_decisions(out, key).head  # also refuses to add to a log that was altered
             made = replace(decision, at=decision.at or dt.datetime.now(dt.UTC).isoformat(timespec="seconds"))
-            line = _line(made, head, key)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
-                log.write(line + b"\n")
-                log.flush()
-                os.fsync(log.fileno())
+            _append(path, sum(len(line) + 1 for line in raw_lines(out)), _line(made, head, key) + b"\n")
     except OSError as error:
         raise explain(error) from None
     return made
+
+
+def _append(path: Path, whole: int, line: bytes) -> None:
+    """Put a line behind the first ``whole`` bytes, on disk when this returns; if it does not fit, they stay alone."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        try:
+            os.ftruncate(log, whole)
+            os.lseek(log, whole, os.SEEK_SET)
+            while line:
+                line = line[os.write(log, line) :]
+            os.fsync(log)
+        except OSError:
+            os.ftruncate(log, whole)
+            raise
+    finally:
+        os.close(log)
 
 
 def _check(decision: Decision) -> None:
@@ -196,14 +209,11 @@ def _signed(body: Mapping[str, Any]) -> bytes:
 
 
 def read_decisions(out: Path, key: Key) -> Decisions:
-    """The log of a run; refuses one that was altered. Without a log nothing was decided."""
-    try:
-        raw = log_of(out).read_bytes().splitlines()
-    except FileNotFoundError:
-        return Decisions()
-    except OSError as error:
-        raise explain(error) from None
+    """The log of a run; refuses one that was altered or cut. Without a log nothing was decided."""
+    raw = raw_lines(out)
     lines = tuple(_read(raw, key))
+    if pending(out) is None:
+        raise BadDecision("the log of decisions was cut: the release has decisions that are not in it")
     overrides: dict[str, Override] = {}
     for line in lines:
         before = overrides.get(line.ref, Override())
@@ -220,6 +230,31 @@ def read_decisions(out: Path, key: Key) -> Decisions:
             overrides[line.ref] = made
     head = hashlib.sha256(raw[-1]).hexdigest() if raw else NOTHING
     return Decisions(lines, head, {ref: made for ref, made in overrides.items() if made != Override()})
+
+
+def raw_lines(out: Path) -> list[bytes]:
+    """The lines of the log as they are on disk; one that a killed process left unfinished was not taken."""
+    try:
+        return log_of(out).read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise explain(error) from None
+
+
+def applied(out: Path) -> str:
+    """The digest of the last decision that the release at ``out`` has."""
+    try:
+        return (out / "records" / "applied").read_text("ascii")
+    except OSError:
+        return NOTHING
+
+
+def pending(out: Path) -> int | None:
+    """How many decisions the release does not have yet; None if it has one that is not in the log."""
+    heads = [NOTHING, *(hashlib.sha256(line).hexdigest() for line in raw_lines(out))]
+    last = applied(out)
+    return len(heads) - 1 - heads.index(last) if last in heads else None
 
 
 def _read(raw: list[bytes], key: Key) -> Iterator[Decision]:

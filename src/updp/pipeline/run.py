@@ -36,7 +36,7 @@ from updp.domains import DEFAULT
 from updp.imaging.encode import encode_png
 from updp.methods import method_info
 from updp.pipeline import non_interference, stations
-from updp.pipeline.decisions import NOTHING, Override, Way, read_decisions
+from updp.pipeline.decisions import Override, Way, applied, read_decisions
 from updp.pipeline.engines import ENGINES, Crashed
 from updp.pipeline.stations import Stopped
 from updp.release import vault
@@ -154,7 +154,7 @@ def deidentify(
         _begin(target, identity, instruction_set(torch=bool(method_info(policy.method.name).needs)))
         _note_settings(target, Path(source), policy, key)
         if (done := finished(target)) is not None:
-            if _applied(target) == decided.head:
+            if applied(target) == decided.head:
                 _clean(target)
                 return done
             _reopen(target, done.folder)
@@ -586,14 +586,6 @@ def _keep_records(out: Path, head: str) -> None:
     shutil.rmtree(kept, ignore_errors=True)
     os.rename(out / ".work" / "shards", kept)
     write_bytes(kept / "applied", head.encode(), mode=0o600)
-
-
-def _applied(out: Path) -> str:
-    """The decision up to which the finished release was made."""
-    try:
-        return (out / "records" / "applied").read_text("ascii")
-    except (OSError, ValueError):
-        return NOTHING
 
 
 def _reopen(out: Path, folder: Path) -> None:

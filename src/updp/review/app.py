@@ -46,6 +46,8 @@ HEADERS = {
 }
 #: Bytes of a form or an answer at most.
 _MOST = 65_536
+#: Films in a row of the wall at most.
+_ROW = 64
 #: What a page asks of a study; a study that was kept back has few of them.
 _FIELDS = ("release_id", "reason", "station", "view", "labels", "labels_from", "decided", "likeness", "seen")
 _STATIC = Path(__file__).parent / "static"
@@ -211,6 +213,11 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             raise MISSING
         return row
 
+    def image_of(data: bytes | None, media: str) -> Response:
+        if data is None:
+            raise MISSING
+        return Response(data, media_type=media)
+
     @app.get("/desk")
     def overview(request: Request) -> Response:
         _person(request, "officer")
@@ -229,6 +236,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             verification=desk.verification,
             folder=desk.folder.name,
             source=desk.source_path is not None,
+            runs=desk.runs(),
             work=desk.work,
             lines=desk.decisions.lines[-6:][::-1],
             Kind=Kind,
@@ -276,17 +284,18 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk/film/{release_id}/{kind}")
     def picture(request: Request, release_id: str, kind: str) -> Response:
         _person(request, "officer")
-        if kind == "thumb.jpg":
-            data, media = desk.thumb(release_id), "image/jpeg"
-        elif kind == "released.png":
-            data, media = desk.released_png(release_id), "image/png"
+        if kind == "released.png":
+            data = desk.released_png(release_id)
         elif kind == "original.png":
-            data, media = desk.original_png(row_of(release_id)["ref"] or ""), "image/png"
+            data = desk.original_png(row_of(release_id)["ref"] or "")
         else:
-            data, media = None, ""
-        if data is None:
-            raise MISSING
-        return Response(data, media_type=media)
+            data = None
+        return image_of(data, "image/png")
+
+    @app.get("/desk/strip/{names}")
+    def strip(request: Request, names: str) -> Response:
+        _person(request, "officer")
+        return image_of(desk.strip(names.split(",")[:_ROW]), "image/jpeg")
 
     @app.get("/desk/quarantine")
     def quarantine(request: Request, reason: str = "") -> Response:
@@ -312,10 +321,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk/study/{ref}/original.png")
     def kept_back_picture(request: Request, ref: str) -> Response:
         _person(request, "officer")
-        data = desk.original_png(ref)
-        if data is None:
-            raise MISSING
-        return Response(data, media_type="image/png")
+        return image_of(desk.original_png(ref), "image/png")
 
     def _study_page(request: Request, row: dict[str, Any], **more: Any) -> Response:
         shown = desk.shown(row)

@@ -11,7 +11,7 @@ import io
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -36,11 +36,12 @@ from updp.pipeline.decisions import (
     Kind,
     decide,
     log_of,
+    pending,
     read_decisions,
 )  # fmt: skip
 from updp.pipeline.run import SETTINGS
 from updp.pipeline.stations import whereabouts
-from updp.release.assemble import finished
+from updp.release.assemble import Outcome, finished
 from updp.release.signature import public_key
 from updp.release.vault import BadVault, unseal
 from updp.release.verify import Verification, verify
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("updp")
 
-#: Sides of pictures: on the wall, and of an original on the comparison.
+#: Sides of films: on the wall, and of an original on the comparison.
 THUMB, LARGE = 192, 1024
 
 
@@ -69,6 +70,15 @@ class Work:
     total: int = 0
     error: str = ""
     running: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run and how it ended."""
+
+    name: str  # of its folder
+    outcome: Outcome
+    here: bool  # whether it is the one on the desk
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ class Desk:
         self._source: Source | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._thumb = lru_cache(maxsize=1024)(self._make_thumb)
+        self._strip = lru_cache(maxsize=128)(self._make_strip)
         self._decisions: tuple[tuple[int, int], Decisions] | None = None
         self.index.build(self.folder, self.out)
 
@@ -146,6 +156,15 @@ class Desk:
     @property
     def facts(self) -> dict[str, Any]:
         return _json(self.folder / "evidence" / "evaluation.json")
+
+    def runs(self) -> list[Run]:
+        """The finished runs in the folder that holds this one, made with this key."""
+        found = []
+        for place in sorted(self.out.parent.iterdir()):
+            own = place == self.out or _json(place / "run.json").get("key") == self.key.fingerprint
+            if own and (ended := finished(place)) is not None:
+                found.append(Run(place.name, ended, place == self.out))
+        return found
 
     def start(self) -> None:
         """Begin what runs beside the server."""
@@ -232,17 +251,25 @@ class Desk:
         )
         return pixels
 
-    def thumb(self, release_id: str) -> bytes | None:
-        row = self.index.film(release_id)
-        return None if row is None else self._thumb(row["file_name"], row["decided"])
+    def strip(self, names: Sequence[str]) -> bytes | None:
+        """The films of these release ids side by side, small; None if the release has none of them."""
+        files = self.index.file_names(names)
+        return self._strip(tuple(files.get(name, "") for name in names)) if files else None
 
-    def _make_thumb(self, file_name: str, decided: str) -> bytes:
+    def _make_strip(self, file_names: tuple[str, ...]) -> bytes:
         from PIL import Image
 
-        image = Image.fromarray(grey8(self.released_pixels(file_name)))
-        image.thumbnail((THUMB, THUMB), Image.Resampling.BILINEAR)
+        mode = "L" if domain_of(self.policy).channels == 1 else "RGB"
+        made = Image.new(mode, (THUMB * len(file_names), THUMB))
+        for n, name in enumerate(file_names):
+            try:
+                film = Image.fromarray(grey8(self.released_pixels(name)))
+            except (OSError, Refused):  # its place stays black
+                continue
+            film.thumbnail((THUMB, THUMB), Image.Resampling.BILINEAR)
+            made.paste(film, (n * THUMB + (THUMB - film.width) // 2, (THUMB - film.height) // 2))
         out = io.BytesIO()
-        image.save(out, "JPEG", quality=85)
+        made.save(out, "JPEG", quality=85)
         return out.getvalue()
 
     def released_png(self, release_id: str) -> bytes | None:
@@ -325,18 +352,7 @@ class Desk:
     @property
     def pending(self) -> int:
         """Decisions that the release does not have yet."""
-        try:
-            applied = (self.out / "records" / "applied").read_text("ascii")
-        except OSError:
-            applied = ""
-        import hashlib
-
-        try:
-            lines = log_of(self.out).read_bytes().splitlines()
-        except OSError:
-            return 0
-        heads = [hashlib.sha256(line).hexdigest() for line in lines]
-        return len(heads) - (heads.index(applied) + 1 if applied in heads else 0)
+        return pending(self.out) or 0
 
     def decide(self, decision: Decision) -> Decision:
         """Take a decision: checked against what is known of the study, then logged."""
@@ -412,7 +428,7 @@ class Desk:
             )
             had = self.index.has_originals()
             self.index.build(self.folder, self.out)
-            self._thumb.cache_clear()
+            self._strip.cache_clear()
             self.verification = verify(self.folder, trusted=public_key(self.key))
             if had or self.source is not None:
                 self.index.keep_originals(self._studies())

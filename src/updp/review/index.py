@@ -11,7 +11,7 @@ import json
 import os
 import pickle
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +149,15 @@ class Index:
         with closing(self._open()) as base:
             row = base.execute("SELECT * FROM films WHERE release_id = ?", (release_id,)).fetchone()
         return None if row is None else dict(row)
+
+    def file_names(self, release_ids: Sequence[str]) -> dict[str, str]:
+        """The files of these films in the release, by release id."""
+        places = ", ".join("?" * len(release_ids))
+        with closing(self._open()) as base:
+            rows = base.execute(
+                f"SELECT release_id, file_name FROM films WHERE release_id IN ({places})", list(release_ids)
+            )
+            return {row["release_id"]: row["file_name"] for row in rows}
 
     def neighbours(self, release_id: str, choice: Choice) -> tuple[str | None, str | None]:
         """The films before and after one in the order of a choice."""

@@ -1,22 +1,17 @@
-// A wall of any number of films: only the tiles in sight exist, and their pictures are fetched when they come to rest.
+// A wall of any number of films: only the rows in sight exist, on a pane with a layer of its own. A slow scroll moves the
+// rows that went out of sight and fills them. A fast one moves the pane alone, its tiles empty: nothing is laid out or
+// painted anew, and nothing is fetched until the scrolling slows down. The pictures of a row come as one strip.
 "use strict";
 (() => {
-  const wall = document.getElementById("wall"), sheet = document.getElementById("sheet");
+  const wall = document.getElementById("wall"), sheet = document.getElementById("sheet"), pane = document.getElementById("pane");
   const filters = document.getElementById("filters"), query = wall.dataset.query;
   filters.addEventListener("change", () => filters.requestSubmit());
-  const CHUNK = 120, LABEL = 26, GAP = 10, MARGIN = 2;
-  let { total, rows } = JSON.parse(wall.dataset.first);
-  const known = new Map([[0, rows]]), asked = new Set([0]), tiles = new Map(), spare = [];
-  let columns = 1, side = 180, height = 200, chosen = 0;
+  const CHUNK = 120, LABEL = 26, GAP = 10, MARGIN = 1, FAST = 2, REST = 90;
+  const { total, rows } = JSON.parse(wall.dataset.first);
+  const known = new Map([[0, rows]]), asked = new Set([0]), lines = new Map();
+  let columns = 1, side = 180, height = 200, seen = 600, top = 0, chosen = 0;
 
-  const measure = () => {
-    const wish = wall.clientWidth > 2200 ? 230 : 180;
-    columns = Math.max(1, Math.floor(wall.clientWidth / wish));
-    side = Math.floor(wall.clientWidth / columns);
-    height = side + LABEL;
-    sheet.style.height = Math.ceil(total / columns) * height + GAP + "px";
-  };
-  const row = (n) => { const chunk = known.get(Math.floor(n / CHUNK)); return chunk && chunk[n % CHUNK]; };
+  const film = (n) => { const chunk = known.get(Math.floor(n / CHUNK)); return chunk && chunk[n % CHUNK]; };
   const want = async (chunk) => {
     if (asked.has(chunk)) return;
     asked.add(chunk);
@@ -24,103 +19,151 @@
       const answer = await fetch(`/desk/films?${query}&offset=${chunk * CHUNK}&limit=${CHUNK}`, { headers: { accept: "application/json" } });
       if (!answer.ok) throw new Error(answer.status);
       known.set(chunk, (await answer.json()).rows);
-      for (const [n, tile] of tiles) if (Math.floor(n / CHUNK) === chunk) fill(tile, n);
-      settle();
+      rest();
     } catch { asked.delete(chunk); }
   };
-  const make = () => {
-    const tile = document.createElement("a");
-    tile.className = "tile";
+
+  // -- rows and tiles ------------------------------------------------------------------------------------------------
+  const element = (kind, name) => Object.assign(document.createElement(kind), { className: name });
+  const makeTile = () => {
+    const tile = element("a", "tile"), frame = element("span", "frame"), image = element("img", ""), name = element("span", "name");
+    const unseen = element("span", "unseen"), view = element("b", ""), findings = new Text();
     tile.setAttribute("role", "option");
     tile.tabIndex = -1;
-    const frame = document.createElement("span"), image = document.createElement("img"), name = document.createElement("span");
-    frame.className = "frame";
-    name.className = "name";
-    image.alt = "";
-    image.decoding = "async";
+    Object.assign(image, { alt: "", decoding: "async" });
     image.addEventListener("load", () => image.classList.add("here"));
     frame.append(image);
+    name.append(unseen, view, findings);
     tile.append(frame, name);
-    return tile;
+    return Object.assign(tile, { image, unseen, view, findings, film: null });
   };
-  const fill = (tile, n) => {
-    const film = row(n), image = tile.querySelector("img"), name = tile.querySelector(".name");
-    tile.style.width = side + "px";
-    tile.style.transform = `translate(${(n % columns) * side}px, ${Math.floor(n / columns) * height}px)`;
-    tile.setAttribute("aria-selected", n === chosen);
-    tile.id = "tile-" + n;
-    if (!film) { image.removeAttribute("src"); image.classList.remove("here"); name.textContent = ""; return; }
-    const [id, view, findings, likeness] = film;
-    tile.href = `/desk/film/${id}?${query}`;
-    tile.setAttribute("aria-posinset", n + 1);
-    tile.setAttribute("aria-setsize", total);
-    const strong = document.createElement("b");
-    strong.textContent = view ? view + " " : "";
-    const unseen = Object.assign(document.createElement("span"), { className: "unseen", textContent: `film ${n + 1} of ${total}, ` });
-    name.replaceChildren(unseen, strong, findings + (likeness === null || likeness < -0.999 ? "" : " · " + likeness.toFixed(2)));
-    if (tile.dataset.id !== id) { tile.dataset.id = id; image.classList.remove("here"); image.removeAttribute("src"); }
+  const makeLine = () => {
+    const line = element("div", "line");
+    line.setAttribute("role", "presentation");
+    line.append(...Array.from({ length: columns }, makeTile));
+    return Object.assign(line, { filled: false, strip: null, address: "" });
   };
-  // Pictures are asked for when scrolling rests, so that a fast scroll past thousands costs nothing.
-  let timer = 0;
-  const settle = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      for (const tile of tiles.values()) {
-        const image = tile.querySelector("img");
-        if (tile.dataset.id && !image.getAttribute("src")) image.src = `/desk/film/${tile.dataset.id}/thumb.jpg`;
-      }
-    }, 60);
-  };
-  let drawn = "";
-  const draw = () => {
-    const first = Math.max(0, Math.floor(wall.scrollTop / height) - MARGIN) * columns;
-    const last = Math.min(total, Math.ceil((wall.scrollTop + wall.clientHeight) / height + MARGIN) * columns);
-    const mark = `${first} ${last} ${side}`;
-    if (mark === drawn) return;
-    drawn = mark;
-    for (const [n, tile] of tiles) if (n < first || n >= last) { tiles.delete(n); spare.push(tile); }
-    for (let n = first; n < last; n++) {
-      if (tiles.has(n)) continue;
-      const tile = spare.pop() || make();
-      tiles.set(n, tile);
-      fill(tile, n);
-      if (!tile.parentNode) sheet.append(tile);
+  const empty = (line) => {
+    if (!line.filled) return;
+    line.strip?.abort();
+    URL.revokeObjectURL(line.address);
+    Object.assign(line, { filled: false, strip: null, address: "" });
+    for (const tile of line.children) {
+      tile.image.removeAttribute("src");
+      tile.image.className = "";
+      tile.removeAttribute("href");
+      tile.removeAttribute("id");
+      tile.removeAttribute("aria-selected");
+      tile.hidden = false;
+      tile.film = null;
+      tile.unseen.textContent = tile.view.textContent = tile.findings.data = "";
     }
-    for (const tile of spare.splice(0)) tile.remove();
-    for (let chunk = Math.floor(first / CHUNK); chunk <= Math.floor(Math.max(first, last - 1) / CHUNK); chunk++) want(chunk);
-    settle();
   };
-  let queued = false;
-  wall.addEventListener("scroll", () => {
-    if (queued) return;
-    queued = true;
-    requestAnimationFrame(() => { queued = false; draw(); });
-  }, { passive: true });
-  const choose = (n) => {
-    chosen = Math.min(Math.max(n, 0), total - 1);
-    const top = Math.floor(chosen / columns) * height;
-    if (top < wall.scrollTop) wall.scrollTop = top;
-    if (top + height > wall.scrollTop + wall.clientHeight) wall.scrollTop = top + height - wall.clientHeight;
+  const fill = (line, at) => {
+    line.filled = true;
+    for (let n = at * columns, m = 0; m < columns; n++, m++) {
+      const tile = line.children[m], found = film(n);
+      tile.hidden = n >= total;
+      if (!found || tile.film) continue;
+      const [id, view, findings, likeness] = found;
+      tile.film = id;
+      tile.id = "tile-" + n;
+      tile.href = `/desk/film/${id}?${query}`;
+      tile.setAttribute("aria-selected", n === chosen);
+      tile.setAttribute("aria-posinset", n + 1);
+      tile.setAttribute("aria-setsize", total);
+      tile.unseen.textContent = `film ${n + 1} of ${total}, `;
+      tile.view.textContent = view ? view + " " : "";
+      tile.findings.data = findings + (likeness === null || likeness < -0.999 ? "" : " · " + likeness.toFixed(2));
+    }
+  };
+  const pictures = async (line) => {
+    const tiles = [...line.children].filter((tile) => !tile.hidden);
+    if (line.strip || tiles.some((tile) => !tile.film)) return;
+    const strip = line.strip = new AbortController();
+    try {
+      const answer = await fetch(`/desk/strip/${tiles.map((tile) => tile.film).join(",")}`, { signal: strip.signal });
+      if (!answer.ok) throw new Error(answer.status);
+      const data = await answer.blob();
+      if (line.strip !== strip) return;
+      line.address = URL.createObjectURL(data);
+      tiles.forEach(({ image }, m) => {
+        image.style.width = `${100 * tiles.length}%`;
+        image.style.left = `${-100 * m}%`;
+        image.src = line.address;
+      });
+    } catch { if (line.strip === strip) line.strip = null; }
+  };
+
+  // -- scrolling -----------------------------------------------------------------------------------------------------
+  let timer = 0, before = 0;
+  const rest = () => { for (const [at, line] of lines) { fill(line, at); pictures(line); } };
+  const range = () => {
+    const y = wall.scrollTop, last = Math.ceil(total / columns) - 1;
+    return [Math.max(0, Math.floor(y / height) - MARGIN), Math.min(last, Math.floor((y + seen) / height) + MARGIN)];
+  };
+  const draw = () => {
+    const [first, last] = range(), fast = Math.abs(first - before) > FAST || !lines.size, spare = [];
+    before = first;
+    for (const [at, line] of lines) if (fast || at < first || at > last) { lines.delete(at); spare.push(line); }
+    if (fast) { top = first; pane.style.transform = `translateY(${top * height}px)`; }
+    for (let at = first; at <= last; at++) {
+      if (lines.has(at)) continue;
+      const line = spare.shift() || makeLine(), y = `translateY(${(at - top) * height}px)`;
+      lines.set(at, line);
+      empty(line);
+      if (line.style.transform !== y) line.style.transform = y;
+      if (!line.parentNode) pane.append(line);
+      if (!fast) fill(line, at);
+    }
+    for (const line of spare) { empty(line); line.remove(); }
+    if (fast) { clearTimeout(timer); timer = 0; }
+    else for (let chunk = Math.floor(first * columns / CHUNK); chunk <= Math.floor(Math.min(total - 1, (last + 1) * columns - 1) / CHUNK); chunk++) want(chunk);
+    if (!timer) timer = setTimeout(slowed, REST);
+  };
+  const slowed = () => { draw(); timer = 0; rest(); };
+  const measure = () => {
+    seen = wall.clientHeight;
+    const width = wall.clientWidth, count = Math.max(1, Math.floor(width / (width > 2200 ? 230 : 180)));
+    side = Math.floor(width / count);
+    height = side + LABEL;
+    sheet.style.height = Math.ceil(total / count) * height + GAP + "px";
+    wall.style.setProperty("--side", side + "px");
+    columns = count;
+    lines.forEach((line) => { empty(line); line.remove(); });
+    lines.clear();
     draw();
-    for (const [m, tile] of tiles) tile.setAttribute("aria-selected", m === chosen);
+    rest();
+  };
+  wall.addEventListener("scroll", draw, { passive: true });
+
+  // -- choosing ------------------------------------------------------------------------------------------------------
+  const tileOf = (n) => lines.get(Math.floor(n / columns))?.children[n % columns];
+  const choose = (n) => {
+    tileOf(chosen)?.setAttribute("aria-selected", false);
+    chosen = Math.min(Math.max(n, 0), total - 1);
+    const y = Math.floor(chosen / columns) * height;
+    if (y < wall.scrollTop) wall.scrollTop = y;
+    if (y + height > wall.scrollTop + seen) wall.scrollTop = y + height - seen;
+    draw();
+    tileOf(chosen)?.setAttribute("aria-selected", true);
     wall.setAttribute("aria-activedescendant", "tile-" + chosen);
     try { sessionStorage.setItem("updp-wall " + query, chosen); } catch { /* not kept */ }
   };
   wall.addEventListener("keydown", (event) => {
-    const page = Math.max(1, Math.floor(wall.clientHeight / height)) * columns;
+    const page = Math.max(1, Math.floor(seen / height)) * columns;
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, PageDown: page, PageUp: -page, Home: -total, End: total }[event.key];
     if (step !== undefined) { event.preventDefault(); choose(chosen + step); }
-    if (event.key === "Enter" && row(chosen)) location.href = `/desk/film/${row(chosen)[0]}?${query}`;
+    if (event.key === "Enter" && film(chosen)) location.href = `/desk/film/${film(chosen)[0]}?${query}`;
   });
   sheet.addEventListener("click", (event) => {
-    const tile = event.target.closest(".tile");
+    const tile = event.target.closest(".tile[id]");
     if (tile) choose(Number(tile.id.slice(5)));
   });
-  new ResizeObserver(() => { measure(); drawn = ""; for (const [n, tile] of tiles) fill(tile, n); draw(); }).observe(wall);
+  let kept = 0;
+  try { kept = Number(sessionStorage.getItem("updp-wall " + query)) || 0; } catch { /* from the start */ }
   measure();
-  draw();
-  let before = 0;
-  try { before = Number(sessionStorage.getItem("updp-wall " + query)) || 0; } catch { /* from the start */ }
-  if (before) choose(before);
+  if (kept) choose(kept);
+  new ResizeObserver(() => { if (wall.clientHeight !== seen || Math.floor(wall.clientWidth / columns) !== side) measure(); }).observe(wall);
   wall.focus({ preventScroll: true });
 })();
