@@ -105,6 +105,11 @@ def shown(page, item: int) -> None:
     page.wait_for_selector(f"body[data-shown='{item}']", timeout=60_000)
 
 
+def saved(page, item: int) -> None:
+    """The next film shows while an answer is on its way: wait until it has arrived."""
+    page.wait_for_selector(f"body[data-saved='{item}']", timeout=60_000)
+
+
 def rate(page, *, quality: str = "4", findings: int = 2) -> None:
     """Answer the film on screen with the keyboard alone."""
     for _ in range(findings):
@@ -130,11 +135,13 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
     shown(other, 0)
     rate(other, quality="1")  # a second reader at the same time
     shown(other, 1)
+    saved(other, 0)
     page.keyboard.press("Backspace")  # undo: the film before, with what was answered
     shown(page, 4)
     assert page.locator("#quality input:checked").get_attribute("value") == "4"
     rate(page, quality="2")
     shown(page, 5)
+    saved(page, 4)
     assert base.of("reader 1")[4].quality == 2
     kept = first.storage_state()
     first.close()
@@ -147,6 +154,7 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
             shown(page, n)
             rate(page)
         shown(page, 10)
+        saved(page, 9)
         assert page.locator("#place").inner_text() == f"Film 11 of {len(plan.readers[0].items)} · session 1"
         page.keyboard.press("Enter")  # nothing is rated yet
         assert "Please answer" in page.locator("#message").inner_text()
@@ -182,9 +190,15 @@ def test_the_officer_compares_by_keyboard(desk_page, server):
         page.keyboard.press(key)
     assert page.locator("[data-mode=plain]").get_attribute("aria-checked") == "true"
     assert "W 255" in reading.inner_text()
-    before = page.url
+    before, place = page.url, page.locator("#study").get_attribute("data-after")
+    page.evaluate("() => { window.same = true; }")
     page.keyboard.press("n")
-    page.wait_for_url(lambda url: url != before)
+    page.wait_for_selector(f"body[data-shown='/desk/film/{place}']")
+    assert f"/desk/film/{place}?" in page.url
+    assert place in page.locator(".facts").inner_text()
+    page.go_back()
+    page.wait_for_selector(f"body[data-shown='{before.partition(str(server.port))[2].partition('?')[0]}']")
+    assert page.evaluate("() => window.same")  # no page was loaded anew
 
 
 def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made_once, tmp_path):
@@ -234,11 +248,15 @@ def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chro
 
 
 def faults(page, address: str, ready: str = "main") -> list[str]:
-    """Serious and critical findings of axe at an address, in both themes."""
+    """Serious and critical findings of axe at an address, in both themes; and what is wider than the window."""
     page.goto(address)
     page.wait_for_selector(ready)
     page.evaluate(AXE.read_text())
     out = []
+    for width in (2560, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        if (wide := page.evaluate("() => document.documentElement.scrollWidth")) > width:
+            out.append(f"{address} is {wide} pixels wide in a window of {width}")
     for theme in ("dark", "light"):
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")

@@ -167,7 +167,8 @@
     performance.mark("asked-" + (from + 1));
     drafts.set(from, made);
     answers.set(from, made);
-    saving = store.save(made).then(() => drafts.delete(from), async (error) => {
+    delete document.body.dataset.saved;
+    saving = store.save(made).then(() => { drafts.delete(from); document.body.dataset.saved = from; }, async (error) => {
       if (before) answers.set(from, before); else answers.delete(from);
       await show(from);
       message.textContent = error.message && error.message !== "Failed to fetch" ? error.message : "The answer is not saved: the server cannot be reached. Your choices stay here; try again.";
