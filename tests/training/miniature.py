@@ -25,7 +25,9 @@ TINY = PackConfig(name="miniature", size=SIZE, imagenet=False, frozen=0, vocabul
     vlm={"steps": 3, "batch": 8, "warmup": 1},
     vlm_text={"steps": 3, "batch": 16, "warmup": 1},
     generator_text={"steps": 2, "batch": 8, "warmup": 1},
+    guide_model={"widths": [32, 32], "embedding": 32},
     generator={"steps": 4, "batch": 8, "warmup": 1},
+    generator_guide={"steps": 2, "batch": 8, "warmup": 1},
     identity={"steps": 3, "batch": 8, "warmup": 1},
     classifier={"steps": 3, "batch": 8, "warmup": 1},
 )

@@ -12,8 +12,8 @@ from updp.training.corpus import prepare_corpus
 from updp.training.generator import (
     GeneratorStage,
     GeneratorTextStage,
+    Rows,
     Texts,
-    _Rows,
     draw_texts,
     said_loss,
     unet_config,
@@ -73,10 +73,10 @@ def test_texts_are_drawn_once_and_say_what_the_labels_say(corpus, tokenizer, tex
 def test_films_nobody_says_anything_of_are_not_drawn(corpus, texts):
     ids = texts.ids.copy()
     ids[corpus.rows("train")[3:], :, 2:] = 0
-    rows = _Rows(corpus, Texts(ids, texts.said), {})
+    rows = Rows(corpus, Texts(ids, texts.said), {})
     assert set(rows.draw(200, np.random.default_rng(0))) == set(corpus.rows("train")[:3])
     with pytest.raises(TrainingError, match="no training film has a label or a report"):
-        _Rows(corpus, Texts(np.zeros_like(ids), texts.said), {})
+        Rows(corpus, Texts(np.zeros_like(ids), texts.said), {})
 
 
 def test_a_heavier_source_is_drawn_more_often(corpus, texts):
@@ -84,7 +84,7 @@ def test_a_heavier_source_is_drawn_more_often(corpus, texts):
 
     ids = np.array([("a/" if i % 2 else "b/") + name for i, name in enumerate(corpus.ids)])
     mixed = replace(corpus, ids=ids)
-    drawn = _Rows(mixed, texts, {"a": 3.0}).draw(4000, np.random.default_rng(0))
+    drawn = Rows(mixed, texts, {"a": 3.0}).draw(4000, np.random.default_rng(0))
     assert 0.7 < (mixed.sources()[drawn] == "a").mean() < 0.8
 
 

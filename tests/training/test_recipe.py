@@ -14,7 +14,15 @@ from updp.training.bench import bench_pack
 from updp.training.classifier import ClassifierStage
 from updp.training.corpus import NoUsableFilm, load_corpus, prepare_corpus
 from updp.training.identity import IdentityStage, identity_figures
-from updp.training.loop import StageConfig, TrainingError, learning_rate, read_checkpoint, run_stage, write_checkpoint
+from updp.training.loop import (
+    FORMAT,
+    StageConfig,
+    TrainingError,
+    learning_rate,
+    read_checkpoint,
+    run_stage,
+    write_checkpoint,
+)
 from updp.training.recipe import Recipe, export_run, train_pack
 
 
@@ -81,7 +89,7 @@ def test_the_bench_refuses_a_part_it_does_not_know(trained, corpus):
 def test_training_again_reads_the_finished_stages_back(trained, corpus, tmp_path):
     lines: list[str] = []
     train_pack(corpus, tmp_path / "again", TINY, run=trained.with_name("miniature.run"), say=lines.append)
-    assert sum("resumed at step" in line for line in lines) == 9
+    assert sum("resumed at step" in line for line in lines) == 10
     first, second = load_pack(trained), load_pack(tmp_path / "again")
     assert first.info["sha256"] == second.info["sha256"]
 
@@ -111,10 +119,10 @@ def test_a_stage_killed_and_resumed_ends_where_an_unbroken_one_does(corpus, tmp_
 
 def test_a_corrupt_checkpoint_gives_way_to_the_one_before(tmp_path):
     path = tmp_path / "stage.checkpoint"
-    write_checkpoint(path, {"format": 1, "step": 1})
-    write_checkpoint(path, {"format": 1, "step": 2})
+    write_checkpoint(path, {"format": FORMAT, "step": 1})
+    write_checkpoint(path, {"format": FORMAT, "step": 2})
     path.write_bytes(path.read_bytes()[:-7])
-    assert read_checkpoint(path) == {"format": 1, "step": 1}
+    assert read_checkpoint(path) == {"format": FORMAT, "step": 1}
 
 
 def test_two_corrupt_checkpoints_are_an_error_and_none_is_a_start(tmp_path):
@@ -128,7 +136,7 @@ def test_two_corrupt_checkpoints_are_an_error_and_none_is_a_start(tmp_path):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     write_checkpoint(tmp_path / "stage.checkpoint", {"format": 99})
-    with pytest.raises(TrainingError, match="format 99, not 1"):
+    with pytest.raises(TrainingError, match=f"format 99, not {FORMAT}"):
         read_checkpoint(tmp_path / "stage.checkpoint")
 
 
@@ -142,15 +150,15 @@ def test_a_checkpoint_of_another_shape_is_refused(corpus, tmp_path):
 
 def test_no_room_on_disk_leaves_the_last_checkpoint_intact(tmp_path, monkeypatch):
     path = tmp_path / "stage.checkpoint"
-    write_checkpoint(path, {"format": 1, "step": 1})
+    write_checkpoint(path, {"format": FORMAT, "step": 1})
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(TrainingError, match=r"No space left on device; the last good checkpoint is intact"):
-        write_checkpoint(path, {"format": 1, "step": 2})
-    assert read_checkpoint(path) == {"format": 1, "step": 1}
+        write_checkpoint(path, {"format": FORMAT, "step": 2})
+    assert read_checkpoint(path) == {"format": FORMAT, "step": 1}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["stage.checkpoint"]
 
 

@@ -1,8 +1,10 @@
 """`generator`: films from sentences, or from a film and sentences, by latent diffusion.
 
 A U-Net on the autoencoder's latents (Rombach et al. 2022, arXiv 2112.10752), trained to predict v (Salimans & Ho 2022,
-arXiv 2202.00512), sampled with classifier-free guidance by `updp.models.samplers`. Prompts are cut into tokens by the
-vlm's tokenizer; their states come from the U-Net's own text tower, or from the vlm's where it has none.
+arXiv 2202.00512), sampled by `updp.models.samplers`. Prompts are cut into tokens by the vlm's tokenizer; their states
+come from the U-Net's own text tower, or from the vlm's where it has none. Guidance leads away from a weaker estimate:
+that of a small network without text, the `guide` (Karras et al. 2024, arXiv 2406.02507), or where a pack has none, that
+of the U-Net itself without its prompt (classifier-free guidance).
 """
 
 from __future__ import annotations
@@ -116,19 +118,21 @@ def _current_names(_: nn.Module, state: dict[str, Tensor], prefix: str, *rest: A
 
 
 class _Level(nn.Module):
-    """A block and, at the smaller maps, self- and cross-attention after it."""
+    """A block and, at the smaller maps, self- and cross-attention after it; `context` 0 is self-attention alone."""
 
     def __init__(self, inputs: int, outputs: int, embedding: int, context: int | None) -> None:
         super().__init__()
         self.block = _Block(inputs, outputs, embedding)
-        self.self_attn = Attention(outputs) if context else None
+        self.self_attn = Attention(outputs) if context is not None else None
         self.cross_attn = Attention(outputs, context=context) if context else None
         self.register_load_state_dict_pre_hook(_current_names)  # type: ignore[no-untyped-call]
 
-    def forward(self, x: Tensor, embedding: Tensor, condition: Condition) -> Tensor:
+    def forward(self, x: Tensor, embedding: Tensor, condition: Condition | None) -> Tensor:
         x = self.block(x, embedding)
-        if self.self_attn is not None and self.cross_attn is not None:
-            x = self.cross_attn(self.self_attn(x), condition.states, condition.mask)
+        if self.self_attn is not None:
+            x = self.self_attn(x)
+        if self.cross_attn is not None and condition is not None:
+            x = self.cross_attn(x, condition.states, condition.mask)
         return x
 
 
@@ -138,7 +142,8 @@ class UNet(nn.Module):
     `vocabulary` gives it a text tower of its own, for prompts of up to `length` tokens. `sentence_layers` is the depth
     of the map from the pooled sentence to the embedding. `augmentation` numbers say how a training film was changed;
     zero is unchanged, and they are left out at sampling. `attributes` is the size of a head that names what a sentence
-    says; only training uses it.
+    says; only training uses it. `context` 0 is a network without text. `guide` holds what such a network differs in
+    from this one: its estimate is what guidance leads away from.
     """
 
     def __init__(
@@ -155,6 +160,7 @@ class UNet(nn.Module):
         sentence_layers: int = 1,
         augmentation: int = 0,
         attributes: int = 0,
+        guide: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         embedding = embedding or 2 * widths[-1]
@@ -163,14 +169,19 @@ class UNet(nn.Module):
             "vocabulary": vocabulary, "layers": layers, "heads": heads, "length": length,
             "sentence_layers": sentence_layers, "augmentation": augmentation, "attributes": attributes,
         }  # fmt: skip
+        if guide:
+            self.config["guide"] = dict(guide)
+        self.guide = UNet(channels=channels, context=0, augmentation=augmentation, **guide) if guide else None
         self.frequencies = widths[0]
         self.text = TextTower(vocabulary, context, layers, heads, length) if vocabulary else None
         self.attributes = nn.Linear(context, attributes) if attributes else None
         self.augmentation = nn.Linear(augmentation, embedding, bias=False) if augmentation else None
         self.time = nn.Sequential(nn.Linear(widths[0], embedding), nn.SiLU(), nn.Linear(embedding, embedding))
-        first = nn.Linear(context, embedding)
-        deeper = [m for _ in range(sentence_layers - 1) for m in (nn.SiLU(), nn.Linear(embedding, embedding))]
-        self.sentence = nn.Sequential(first, *deeper) if deeper else first
+        self.sentence: nn.Module | None = None
+        if context:
+            first = nn.Linear(context, embedding)
+            deeper = [m for _ in range(sentence_layers - 1) for m in (nn.SiLU(), nn.Linear(embedding, embedding))]
+            self.sentence = nn.Sequential(first, *deeper) if deeper else first
         self.first = nn.Conv2d(channels, widths[0], 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
         self.shrink, self.grow = nn.ModuleList(), nn.ModuleList()
@@ -200,7 +211,8 @@ class UNet(nn.Module):
 
     def without_text(self) -> dict[str, Any]:
         """The configuration of this U-Net without its text tower and training aids."""
-        return {**self.config, "vocabulary": 0, "augmentation": 0, "attributes": 0}
+        bare = {name: value for name, value in self.config.items() if name != "guide"}
+        return {**bare, "vocabulary": 0, "augmentation": 0, "attributes": 0}
 
     def condition(self, ids: Tensor, mask: Tensor) -> Condition:
         """The states of token ids N×L by the text tower of its own."""
@@ -209,14 +221,18 @@ class UNet(nn.Module):
         return Condition(self.text(self.text.tokens(ids), mask), mask)
 
     def forward(
-        self, latents: Tensor, times: Tensor, condition: Condition, augmentation: Tensor | None = None
+        self,
+        latents: Tensor,
+        times: Tensor,
+        condition: Condition | None = None,
+        augmentation: Tensor | None = None,
     ) -> Tensor:
         half = self.frequencies // 2
         waves = torch.exp(-math.log(10_000) * torch.arange(half, device=latents.device) / half)
         angles = 1000 * times[:, None] * waves
-        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1)) + self.sentence(
-            sentence(condition.states, condition.mask)
-        )
+        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1))
+        if self.sentence is not None and condition is not None:
+            embedding = embedding + self.sentence(sentence(condition.states, condition.mask))
         if augmentation is not None and self.augmentation is not None:
             embedding = embedding + self.augmentation(augmentation)
         embedding = functional.silu(embedding)
@@ -276,6 +292,18 @@ class Generator:
         draws = [torch.randn(self.latent_shape, generator=torch.Generator().manual_seed(int(s))) for s in seeds]
         return torch.stack(draws)
 
+    def guided(self, latents: Tensor, t: Tensor, cond: Condition, guidance: float) -> Tensor:
+        """v of the prompt, led away from the weaker estimate."""
+        if self.unet.guide is not None:
+            v, weaker = self.unet(latents, t, cond), self.unet.guide(latents, t)
+        else:
+            uncond = self.condition([""])
+            uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
+            both = self.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
+            v, weaker = both.chunk(2)
+        led: Tensor = weaker + guidance * (v - weaker)
+        return led
+
     def sample(
         self,
         latents: Tensor,
@@ -286,18 +314,11 @@ class Generator:
         predict: Callable[[Tensor, Tensor, Condition], Tensor] | None = None,
     ) -> Tensor:
         """Denoise latents from time `start` to clean ones; `predict` may replace the guided film estimate."""
-        uncond = self.condition([""])
-        uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
         low, high = self.sampling.guided
 
         def estimate(x: Tensor, t: Tensor, cond: Condition) -> Tensor:
-            v: Tensor
-            if guidance == 1 or not low <= float(t[0]) <= high:
-                v = self.unet(x, t, cond)
-            else:
-                both = self.unet(torch.cat([x, x]), torch.cat([t, t]), join(cond, uncond))
-                with_text, without = both.chunk(2)
-                v = without + guidance * (with_text - without)
+            guided = guidance != 1 and low <= float(t[0]) <= high
+            v = self.guided(x, t, cond, guidance) if guided else self.unet(x, t, cond)
             return alpha(t)[:, None, None, None] * x - sigma(t)[:, None, None, None] * v
 
         clean = predict or estimate

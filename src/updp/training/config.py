@@ -21,7 +21,10 @@ _DECODER_OWN = replace(_DECODER, steps=4000, rate=3e-4)
 _VLM = StageConfig(steps=500, batch=48, rate=5e-4, average=0.995)
 _VLM_TEXT = StageConfig(steps=600, batch=128, rate=7e-4, warmup=20, average=0.99)
 _GENERATOR_TEXT = StageConfig(steps=300, batch=64, rate=1e-3, warmup=20, average=0.98)
-_GENERATOR = StageConfig(steps=94_000, batch=16, rate=5e-4, warmup=300, schedule="stable", average=0.9995)
+_GENERATOR = StageConfig(
+    steps=31_250, batch=48, rate=1e-3, warmup=100, schedule="stable", average=0.9985, optimizer="muon"
+)
+_GENERATOR_GUIDE = StageConfig(steps=2000, batch=16, rate=1e-3, schedule="constant", average=0.998)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
 _CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
@@ -56,6 +59,8 @@ class PackConfig:
     generator_model: dict[str, Any] = field(
         default_factory=lambda: {"widths": [128, 256, 320], "embedding": 512, "sentence_layers": 2}
     )
+    # The network that guidance leads away from; {} is guidance by the generator itself without its prompt.
+    guide_model: dict[str, Any] = field(default_factory=lambda: {"widths": [64, 96, 128], "embedding": 256})
     sampling: dict[str, Any] = field(
         default_factory=lambda: {"steps": 20, "guidance": 2.0, "grid": "cosine", "guided": [0.1, 0.95]}
     )
@@ -67,6 +72,7 @@ class PackConfig:
     vlm_text: StageConfig = _VLM_TEXT
     generator_text: StageConfig = _GENERATOR_TEXT
     generator: StageConfig = _GENERATOR
+    generator_guide: StageConfig = _GENERATOR_GUIDE
     identity: StageConfig = _IDENTITY
     classifier: StageConfig = _CLASSIFIER
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,7 +129,7 @@ def draw_texts(
     return Texts(held["ids"], held["said"])
 
 
-class _Rows:
+class Rows:
     """Training rows drawn by the weight of their source."""
 
     def __init__(self, corpus: Corpus, texts: Texts, weights: Mapping[str, float]) -> None:
@@ -161,6 +161,14 @@ def said_loss(unet: UNet, condition: Condition, said: NDArray[np.int8]) -> Tenso
     return functional.binary_cross_entropy_with_logits(logits, wanted)
 
 
+def v_errors(predict: Callable[[Tensor, Tensor], Tensor], clean: Tensor, t: Tensor, rng: np.random.Generator) -> Tensor:
+    """Mean squared error of v for each film, at its own time."""
+    noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32)).to(clean.device)
+    a, s = alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]
+    errors: Tensor = (predict(a * clean + s * noise, t) - (a * noise - s * clean)).square().mean((1, 2, 3))
+    return errors
+
+
 class GeneratorTextStage:
     """The text tower alone, before the diffusion that it conditions."""
 
@@ -170,7 +178,7 @@ class GeneratorTextStage:
         self, corpus: Corpus, config: StageConfig, texts: Texts, model: dict[str, Any], weights: Mapping[str, float]
     ) -> None:
         self.corpus, self.config, self.texts, self.model_config = corpus, config, texts, model
-        self.rows = _Rows(corpus, texts, weights)
+        self.rows = Rows(corpus, texts, weights)
         self.module: nn.Module = self.build()
         for name, parameter in self.module.named_parameters():
             parameter.requires_grad_(name.startswith(("text.", "attributes.")))
@@ -215,7 +223,7 @@ class GeneratorStage:
         self.corpus, self.config, self.texts, self.directory = corpus, config, texts, directory
         self.autoencoder = autoencoder.eval().requires_grad_(False)
         self.vlm, self.sampling, self.step = vlm, sampling, 0
-        self.rows = _Rows(corpus, texts, weights)
+        self.rows = Rows(corpus, texts, weights)
         self.model_config = start.config
         self.empty = vlm.tokenize([""])[0][0].numpy()
         self.module: nn.Module = self.build()
@@ -253,12 +261,7 @@ class GeneratorStage:
         rng: np.random.Generator,
         device: torch.device,
     ) -> Tensor:
-        clean, t = clean.to(device), t.to(device)
-        noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32)).to(device)
-        a, s = alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]
-        v = module(a * clean + s * noise, t, condition, numbers)
-        errors: Tensor = (v - (a * noise - s * clean)).square().mean((1, 2, 3))
-        return errors
+        return v_errors(lambda x, times: module(x, times, condition, numbers), clean.to(device), t.to(device), rng)
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:

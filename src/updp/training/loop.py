@@ -23,8 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from updp.core.global_state import seeded
+from updp.training.muon import Muon, takes
 
-FORMAT = 1
+FORMAT = 2  # one state per optimiser
 
 
 class TrainingError(RuntimeError):
@@ -45,6 +46,7 @@ class StageConfig:
     decay: float = 0.01  # weight decay
     average: float = 0.999  # of the exponential moving average of the weights
     clip: float = 1.0
+    optimizer: Literal["adamw", "muon"] = "adamw"
     save_seconds: float = 120.0
     seed: int = 0
 
@@ -121,6 +123,17 @@ def _average(averaged: nn.Module, module: nn.Module, decay: float) -> None:
                 value.copy_(source[name])
 
 
+def _optimizers(module: nn.Module, config: StageConfig) -> list[torch.optim.Optimizer]:
+    """AdamW for all that learns; with Muon, for what Muon does not take."""
+    named = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
+    kernels = [weight for name, weight in named if config.optimizer == "muon" and takes(name, weight)]
+    others = [weight for name, weight in named if config.optimizer != "muon" or not takes(name, weight)]
+    adamw = torch.optim.AdamW(
+        others, lr=config.rate, weight_decay=config.decay, betas=(config.momentum, 0.99), fused=True
+    )
+    return [Muon(kernels, config.rate, weight_decay=config.decay), adamw] if kernels else [adamw]
+
+
 @seeded()  # every step seeds torch's global generator anew
 def run_stage(
     stage: Stage,
@@ -147,10 +160,7 @@ def run_stage(
     averaged.load_state_dict(module.state_dict())
     averaged.requires_grad_(False).to(accelerator.device)
     trainable = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(
-        trainable, lr=config.rate, weight_decay=config.decay, betas=(config.momentum, 0.99), fused=True
-    )
-    module, optimizer = accelerator.prepare(module, optimizer)
+    module, *optimizers = accelerator.prepare(module, *_optimizers(module, config))
     bare = accelerator.unwrap_model(module)
     # The gradients of opposing networks are clipped apart, or the larger would hide the other.
     own = getattr(stage, "parts", None)
@@ -160,7 +170,8 @@ def run_stage(
         try:
             bare.load_state_dict(state["module"])
             averaged.load_state_dict(state["average"])
-            optimizer.load_state_dict(state["optimizer"])
+            for optimizer, kept in zip(optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(kept)
         except (RuntimeError, ValueError, KeyError) as error:
             raise TrainingError(f"{path} belongs to another model shape; delete it or choose another --out") from error
         step, history = int(state["step"]), list(state["history"])
@@ -175,7 +186,7 @@ def run_stage(
                 "config": asdict(config),
                 "module": bare.state_dict(),
                 "average": averaged.state_dict(),
-                "optimizer": optimizer.state_dict(),
+                "optimizers": [optimizer.state_dict() for optimizer in optimizers],
                 "history": history,
             }
             write_checkpoint(path, state)
@@ -188,14 +199,16 @@ def run_stage(
         entropy = [config.seed, step, accelerator.process_index, *stage.name.encode()]
         rng = np.random.default_rng(entropy)
         torch.manual_seed(int(rng.integers(2**62)))
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step, config)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, config)
         loss = stage.loss(module, step, rng, accelerator.device)
         accelerator.backward(loss)
         for part in parts:
             accelerator.clip_grad_norm_(part, config.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         value = float(loss.detach())
         if not math.isfinite(value):
             raise TrainingError(f"{stage.name}: loss is {value} at step {step}; the last checkpoint is intact")

@@ -1,4 +1,4 @@
-"""`updp train pack`: code → decoder → vlm → generator → decoder again → identity → classifier, each resumable.
+"""`updp train pack`: code → decoder → vlm → generator → its guide → decoder again → identity → classifier.
 
 The classifier starts from the vlm's image tower and the findings head it learned with, and needs little more; identity
 starts from ImageNet. `export_run` makes a pack of what a run has reached, finished or not.
@@ -33,6 +33,7 @@ from updp.training.codes import codes_of
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, load_corpus, prepare_corpus
 from updp.training.generator import GeneratorStage, GeneratorTextStage, draw_texts, unet_config
+from updp.training.guide import GuideStage, with_guide
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
 from updp.training.thresholds import thresholds
@@ -41,8 +42,10 @@ from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 
 #: Keys of `PackConfig` that are stages, in the order they run; a checkpoint bears the name with hyphens.
 STAGES = (
-    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "decoder_own", "identity", "classifier"),
+    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "generator_guide", "decoder_own"),
+    *("identity", "classifier"),
 )
+_MAY_LACK = ("generator_guide", "decoder_own")  # stages that a run may leave out
 Say = Callable[[str], None]
 
 
@@ -138,6 +141,9 @@ class Recipe:
         config, sampling = self.config.generator, Sampling(**self.config.sampling)
         stage = GeneratorStage(self.corpus, config, autoencoder, vlm, texts, start, weights, self.directory, sampling)
         module: UNet = self._run(stage, config, stop_after)
+        if (guide := self.config.generator_guide).steps and self.config.guide_model:
+            small = GuideStage(self.corpus, guide, autoencoder, texts, self.config.guide_model, weights)
+            module = with_guide(module, self._run(small, guide, stop_after), self.config.guide_model)
         wanted = self.config.own_latents if self.config.decoder_own.steps else 0
         return module, stage.own_latents(module, wanted, self.config.seed) if wanted else None
 
@@ -300,7 +306,7 @@ def export_run(
         state = read_checkpoint(run / "stages" / f"{key.replace('_', '-')}.checkpoint")
         if state is not None:
             steps[key] = int(state["step"])
-        elif key == "decoder_own":  # a phase that may be left out
+        elif key in _MAY_LACK:
             steps[key] = 0
         else:
             missing.append(key)

@@ -33,7 +33,7 @@ from updp.methods.learned import Trained
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
 from updp.models.errors import PackError
-from updp.models.generator import Condition, Generator, join
+from updp.models.generator import Condition, Generator
 from updp.models.samplers import alpha, sigma
 
 if TYPE_CHECKING:
@@ -202,13 +202,10 @@ def compensate(
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
     # Encoded after blocking: a cell's latent also depends on the cells around it.
     known = coder.encode(films * (1 - mask) + 0.5 * mask)
-    uncond = generator.condition([""] * len(films))
 
     def estimate(latents: Tensor, t: Tensor, cond: Condition) -> Tensor:
         """The clean latents: as they are known in open cells, as they are estimated in blocked ones."""
-        both: Tensor = generator.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
-        with_, without = both.chunk(2)
-        v = without + guidance * (with_ - without)
+        v = generator.guided(latents, t, cond, guidance)
         guess = alpha(t)[:, None, None, None] * latents - sigma(t)[:, None, None, None] * v
         return known * (1 - blocked) + guess * blocked
 
