@@ -47,3 +47,8 @@ def test_grey_films_in_folders_are_not_taken_for_faces(tmp_path):
         photo(tmp_path / "films" / f"p{n}" / "film.png", "L")
     with pytest.raises(BadSource, match="no known layout"):
         open_source(tmp_path / "films")
+
+
+def test_folders_beside_a_table_are_not_people(lfw):
+    (lfw / "manifest.csv").write_text("film_id,patient_id,image\n1,1,Bo_Example/Bo_Example_0001.jpg\n")
+    assert recognise(lfw) == ["manifest"]

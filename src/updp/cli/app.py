@@ -25,6 +25,8 @@ train_app = typer.Typer(help="Train models from a source.", no_args_is_help=True
 bench_app = typer.Typer(help="Measure models and methods on real data.", no_args_is_help=True)
 cache_app = typer.Typer(help="Real films and trained attackers that `updp evaluate` keeps.", no_args_is_help=True)
 study_app = typer.Typer(help="Reader studies: plan, hand out, collect, analyse.", no_args_is_help=True)
+virtual_app = typer.Typer(help="Invented patients to try everything on.", no_args_is_help=True)
+app.add_typer(virtual_app, name="virtual")
 app.add_typer(study_app, name="study")
 app.add_typer(vault_app, name="vault")
 app.add_typer(cache_app, name="cache")

@@ -1,4 +1,4 @@
-"""`updp demo`: the demonstration on a virtual hospital."""
+"""`updp demo` and `updp virtual`: demonstrations on invented patients, and the patients themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from updp.cli.app import BLOCKED, app
+from updp.cli.app import BLOCKED, app, virtual_app
 from updp.cli.console import Progress, print_checks, print_outcome
 from updp.cli.session import console_of, told
 
@@ -39,3 +39,39 @@ def demo(
     failed = any(check.outcome is Outcome.FAILED for check in result.verification.checks)
     if result.leaks or failed or result.outcome.status != "passed" or result.untouched.status != "blocked":
         raise typer.Exit(BLOCKED)
+
+
+@virtual_app.command("clinic")
+def clinic(
+    out: Annotated[Path, typer.Argument(help="Where to put photographs, masks and manifest.")],
+    source: Annotated[
+        Path | None, typer.Option(help="Photographs to render on; default: the invented faces of the package.")
+    ] = None,
+    people: Annotated[int | None, typer.Option(min=1, help="People; default: all there are.")] = None,
+    photographs: Annotated[int, typer.Option(min=1, help="Photographs per person, at most.")] = 3,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="Also entropion and eyelid nevus, which no model learns.")
+    ] = False,
+    disease: Annotated[list[str] | None, typer.Option(help="Take this disease alone; may be given again.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of diseases, textures and photographs.")] = 0,
+) -> None:
+    """Make a virtual eye clinic.
+
+    Photographs of people with rendered eye diseases, a mask for each, and a manifest.
+    """
+    from updp.virtual.clinic import make_clinic
+
+    made = make_clinic(
+        out,
+        seed=seed,
+        people=people,
+        photographs=photographs,
+        source=source,
+        unseen=unseen,
+        only=tuple(disease) if disease else None,
+    )
+    told(folder=str(made.folder), people=made.people, photographs=made.photographs, refused=made.refused)
+    console = console_of()
+    console.print(f"{made.photographs} photographs of {made.people} people in [bold]{made.folder}[/]")
+    if made.refused:
+        console.print(f"{made.refused} photographs of the source were left out: not exactly one frontal face")

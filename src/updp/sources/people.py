@@ -14,6 +14,8 @@ from updp.core.record import Study
 from updp.sources.base import Layout, Refusal
 from updp.sources.mema import PICTURES, Mema, pictures
 
+#: A table beside the folders says what they hold; they are then not people.
+_TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".gz", ".toml", ".xml")
 _LOOK = 20  # folders looked at to tell the layout
 
 
@@ -26,7 +28,7 @@ class People(Layout):
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
-        if not root.is_dir() or Mema.recognises(root):
+        if not root.is_dir() or Mema.recognises(root) or any(path.suffix in _TABLES for path in root.iterdir()):
             return False
         people = _folders(root)[:_LOOK]
         if len(people) < 2 or not all(_only_pictures(folder) for folder in people):
