@@ -8,7 +8,7 @@ OTHER = ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS
 demo: .venv/.demo
 	.venv/bin/updp demo --out demo-out
 
-test: .venv/.dev .venv/.browser
+test: .venv/.dev .venv/.browser .venv/.dcmtk
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -n 2 --dist loadfile
@@ -36,6 +36,11 @@ docs: .venv/.docs
 .venv/.browser: .venv/bin/python
 	{ { command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }; } \
 	  && npm install --silent --no-audit --no-fund --prefix .venv/axe axe-core@4.14.0 && touch $@; } || test -z "$$UPDP_CI"
+
+# What the tests of the DICOM network talk to: Debian's DCMTK. Outside CI those tests are skipped without it.
+.venv/.dcmtk: .venv/bin/python
+	{ { command -v storescu >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends dcmtk; }; } \
+	  && touch $@; } || test -z "$$UPDP_CI"
 
 .venv/.docs: .venv/.demo
 	$(PIP) -e '.[ocr,docs]'

@@ -26,6 +26,7 @@ ORDER = (
     "training",
     "methods",
     "release",
+    "network",
     "pipeline",
     "evaluation",
     "bench",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 #: Libraries that quote what they read: a damaged PatientName would reach the console through a warning of theirs.
-QUOTING = ("pydicom", "PIL", "pylibjpeg", "openjpeg", "RapidOCR", "faker")
+QUOTING = ("pydicom", "pynetdicom", "PIL", "pylibjpeg", "openjpeg", "RapidOCR", "faker")
 
 _lock = threading.Lock()
 _silence = ExitStack()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +31,15 @@ def explain(error: OSError) -> OutputError:
 
 
 @contextmanager
-def writing(path: Path, *, mode: int = 0o644, sync: bool = True, fresh: bool = False) -> Iterator[BinaryIO]:
+def writing(
+    path: Path, *, mode: int = 0o644, sync: bool = True, fresh: bool = False, aside: Path | None = None
+) -> Iterator[BinaryIO]:
     """A file that takes its place only when it is whole: a temporary file beside it, fsync, rename.
 
-    ``fresh`` never takes the place of another file: ``FileExistsError``, also if it appeared meanwhile.
+    ``fresh`` never takes the place of another file: ``FileExistsError``, also if it appeared meanwhile. ``aside`` is
+    the folder of the temporary file, where a reader of the target's folder must not meet it.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = (aside or path.parent) / f".{path.name}.{os.getpid()}.{threading.get_ident():x}"
     if fresh and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     try:
@@ -60,9 +64,11 @@ def _place_anew(temporary: Path, path: Path) -> None:
         os.rename(temporary, path)
 
 
-def write_bytes(path: Path, data: bytes, *, mode: int = 0o644, sync: bool = True, fresh: bool = False) -> None:
+def write_bytes(
+    path: Path, data: bytes, *, mode: int = 0o644, sync: bool = True, fresh: bool = False, aside: Path | None = None
+) -> None:
     """Write ``data`` whole or not at all (``writing``)."""
-    with writing(path, mode=mode, sync=sync, fresh=fresh) as out:
+    with writing(path, mode=mode, sync=sync, fresh=fresh, aside=aside) as out:
         out.write(data)
 
 

@@ -22,7 +22,7 @@ from updp.imaging.read import is_dicom
 from updp.sources.base import Layout, Refusal
 from updp.sources.dicom_files import FILMS, REPORTS, read_tags, text_of, view_in
 from updp.sources.fields import date_of, number_of
-from updp.sources.files import Members, files_below, find
+from updp.sources.files import INCOMING, Members, files_below, find
 
 _NAMED_DICOM = (".dcm", ".dicom", ".dic", ".ima")
 _NO_REPORT = re.compile(r"(?i)(readme|licen[cs]e|changelog|sha256sums|checksums?)\b")
@@ -121,7 +121,7 @@ class Dicom(Layout):
     def _files(self) -> Iterator[Path | Refusal]:
         """Files in sorted order, and a refusal for every linked folder that leads out."""
         for folder, names, files in os.walk(self.root):
-            names.sort()
+            names[:] = sorted(name for name in names if name != INCOMING)
             for name in names:
                 linked = Path(folder, name)
                 if linked.is_symlink():
@@ -246,7 +246,7 @@ def _texts(folder: Path) -> list[Path]:
 def _candidates(root: Path, owned: set[Path]) -> Iterator[Path]:
     """Files that may be DICOM: all that are called so or have no suffix, and the first few others of each folder."""
     for folder, names, files in os.walk(root):
-        names[:] = sorted(name for name in names if Path(folder, name) not in owned)
+        names[:] = sorted(name for name in names if name != INCOMING and Path(folder, name) not in owned)
         others = 0
         for name in sorted(files):
             suffix = os.path.splitext(name)[1].lower()

@@ -27,6 +27,8 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".dcm", ".tif", ".tiff", ".webp", ".bmp", "
 #: Longest line of a table and longest report file that are read at all.
 MAX_LINE = 16 * 2**20
 MAX_REPORT_BYTES = 16 * 2**20
+#: The folder of an export in which objects lie while they are received; it is no part of the export.
+INCOMING = ".incoming"
 
 
 class BadSource(ValueError):
@@ -93,7 +95,7 @@ class Stems:
 def files_below(root: Path) -> Iterator[Path]:
     """Every file below ``root`` in sorted order, folder by folder; links to folders are not followed."""
     for folder, names, files in os.walk(root):
-        names.sort()
+        names[:] = sorted(name for name in names if name != INCOMING)
         for name in sorted(files):
             yield Path(folder, name)
 
