@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from updp.evaluation.report import (
     thinned,
     verdict_sentence,
 )
+from updp.release.construction import CHECKED
 
 POINT = {
     "method": "dp-pix",
@@ -154,7 +156,23 @@ def test_the_page_says_what_failed_and_what_would_change_it(made, key, tmp_path)
 
 def test_a_proof_by_construction_is_named_in_the_sentence_and_the_row():
     check = {"name": "film", "question": "film", "outcome": "held", "kind": "construction", "detail": "12 of 12 equal"}
-    facts = {"counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]}}
+    facts = {"counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]}, "tallies": {CHECKED: 12}}
     assert "1 by construction" in verdict_sentence(facts)
     (row,) = summary(facts, Policy(), [])
     assert (row["kind"], row["detail"], row["m"]) == ("by construction", "12 of 12 equal", None)
+    assert (row["n"], row["unit"]) == (12, "records")
+
+
+def test_a_certificate_shows_its_own_figure_beside_the_bound_and_says_on_whom():
+    check = {"name": "utility", "question": "utility", "outcome": "held", "kind": "certified", "detail": "see there"}
+    skill = replace(figure("diagnostic skill kept", 0.83, 0.75, 0.9, better="higher"), question="utility")
+    stated = {"made": "2026-01-02", "cohort": {"films": 1400, "patients": 380}, "measurements": [skill.to_json()]}
+    facts = {
+        "counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]},
+        "certificates": [{"certificate": stated}], "unlike_the_cohort": ["views AP: 5 % of this release"],
+    }  # fmt: skip
+    (row,) = summary(facts, Policy(), [])
+    assert (row["kind"], row["m"].value, row["n"]) == ("by certificate", 0.83, skill.n)
+    assert row["bound"] == "lower end at least 0.70"
+    assert "1400 films of 380 other patients" in row["about"][0]
+    assert row["about"][1] == "Unlike that cohort: views AP: 5 % of this release."

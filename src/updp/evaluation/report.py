@@ -22,6 +22,7 @@ from updp.core.policy import Policy
 from updp.core.questions import QUESTIONS, Kind, Outcome
 from updp.core.reasons import Refused
 from updp.evaluation import charts
+from updp.release import construction
 from updp.release.card import evidence_page
 
 if TYPE_CHECKING:
@@ -178,24 +179,46 @@ def verdict_sentence(facts: Mapping[str, Any]) -> str:
 
 
 def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """One row per question: outcome, kind of evidence, and the figure that decided, with interval, bound and n."""
+    """One row per question: outcome, kind of evidence, and the figure that decided, with interval, bound and n.
+
+    A certificate brings its own figures. A proof by construction has none: what was compared, and how often.
+    """
+    certificates = [signed["certificate"] for signed in facts.get("certificates", ())]
+    certified = [Measurement.from_json(m) for one in certificates for m in one["measurements"]]
     out = []
     for check in facts["gate"]["checks"]:
         question = QUESTIONS.get(check["question"] or "")
         if question is None:
             continue
-        bounded = [(m, b) for m in measured if m.question == question.id and (b := question.bound_of(m)) and m.measured]
-        row: dict[str, Any] = {"title": question.title, "asks": question.asks, "outcome": check["outcome"], "m": None}
-        row["kind"] = KINDS.get(check["kind"] or "", "")
-        if check["kind"] == Kind.MEASURED and bounded:
+        kind = KINDS.get(check["kind"] or "", "")
+        row: dict[str, Any] = {"title": question.title, "asks": question.asks, "kind": kind, "about": [], "m": None}
+        row |= {"outcome": check["outcome"], "detail": check["detail"], "n": None, "unit": ""}
+        figures = {Kind.MEASURED: measured, Kind.CERTIFIED: certified}.get(check["kind"] or "", ())
+        bounded = [(m, b) for m in figures if m.question == question.id and (b := question.bound_of(m)) and m.measured]
+        if bounded:
             worst, bound = min(bounded, key=lambda pair: pair[1].margin(policy.gate, pair[0]))
             word = "at least" if bound.side == "lower" else "at most"
-            row |= {"m": worst, "bound": f"{word} {bound.allowed(policy.gate, worst):.2f}"}
-        else:
-            row["detail"] = check["detail"]
-        row["unlike"] = facts.get("unlike_the_cohort", []) if check["kind"] == Kind.CERTIFIED else []
+            end = "lower" if bound.side == "lower" else "upper"
+            words = f"{end} end {word} {bound.allowed(policy.gate, worst):.2f}"
+            row |= {"m": worst, "bound": words, "n": worst.n, "unit": worst.unit}
+        if check["kind"] == Kind.CERTIFIED:
+            row["about"] = [_cohort(one) for one in certificates] + [
+                f"Unlike that cohort: {text}." for text in facts.get("unlike_the_cohort", [])
+            ]
+        if check["kind"] == Kind.CONSTRUCTION:
+            counted, unit = ("reports", "reports") if question.id == "text" else (construction.CHECKED, "records")
+            row |= {"n": facts.get("tallies", {}).get(counted), "unit": unit}
         out.append(row)
     return out
+
+
+def _cohort(certificate: Mapping[str, Any]) -> str:
+    """On whom a certificate was measured, and when."""
+    cohort = certificate["cohort"]
+    return (
+        f"The same method and settings, measured on {cohort.get('films', 0)} films of {cohort.get('patients', 0)} "
+        f"other patients, {certificate['made']}."
+    )
 
 
 def changes(facts: Mapping[str, Any]) -> list[str]:

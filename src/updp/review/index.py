@@ -132,43 +132,43 @@ class Index:
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
+    def _ask(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        with closing(self._open()) as base:
+            return [dict(row) for row in base.execute(query, values)]
+
+    def _ask_one(self, query: str, *values: Any) -> dict[str, Any] | None:
+        return next(iter(self._ask(query, *values)), None)
+
     def films(self, choice: Choice, offset: int = 0, limit: int = 200) -> tuple[int, list[dict[str, Any]]]:
         """How many films a choice has, and some of them."""
         where, values = choice.where()
         order = ORDERS.get(choice.order, ORDERS["release"])[1]
-        with closing(self._open()) as base:
-            total = base.execute(f"SELECT count(*) FROM films WHERE {where}", values).fetchone()[0]
-            rows = base.execute(
-                f"SELECT release_id, view, labels, likeness, seen FROM films WHERE {where} "
-                f"ORDER BY {order} LIMIT ? OFFSET ?",
-                [*values, limit, offset],
-            ).fetchall()
-        return total, [dict(row) for row in rows]
+        (total,) = self._ask(f"SELECT count(*) AS films FROM films WHERE {where}", *values)
+        rows = self._ask(
+            f"SELECT release_id, view, labels, likeness, seen FROM films WHERE {where} "
+            f"ORDER BY {order} LIMIT ? OFFSET ?",
+            *values, limit, offset,
+        )  # fmt: skip
+        return total["films"], rows
 
     def film(self, release_id: str) -> dict[str, Any] | None:
-        with closing(self._open()) as base:
-            row = base.execute("SELECT * FROM films WHERE release_id = ?", (release_id,)).fetchone()
-        return None if row is None else dict(row)
+        return self._ask_one("SELECT * FROM films WHERE release_id = ?", release_id)
 
     def file_names(self, release_ids: Sequence[str]) -> dict[str, str]:
         """The files of these films in the release, by release id."""
         places = ", ".join("?" * len(release_ids))
-        with closing(self._open()) as base:
-            rows = base.execute(
-                f"SELECT release_id, file_name FROM films WHERE release_id IN ({places})", list(release_ids)
-            )
-            return {row["release_id"]: row["file_name"] for row in rows}
+        rows = self._ask(f"SELECT release_id, file_name FROM films WHERE release_id IN ({places})", *release_ids)
+        return {row["release_id"]: row["file_name"] for row in rows}
 
     def neighbours(self, release_id: str, choice: Choice) -> tuple[str | None, str | None]:
         """The films before and after one in the order of a choice."""
         where, values = choice.where()
         order = ORDERS.get(choice.order, ORDERS["release"])[1]
-        with closing(self._open()) as base:
-            row = base.execute(
-                f"SELECT before, after FROM (SELECT release_id, lag(release_id) OVER (ORDER BY {order}) AS before, "
-                f"lead(release_id) OVER (ORDER BY {order}) AS after FROM films WHERE {where}) WHERE release_id = ?",
-                [*values, release_id],
-            ).fetchone()
+        row = self._ask_one(
+            f"SELECT before, after FROM (SELECT release_id, lag(release_id) OVER (ORDER BY {order}) AS before, "
+            f"lead(release_id) OVER (ORDER BY {order}) AS after FROM films WHERE {where}) WHERE release_id = ?",
+            *values, release_id,
+        )  # fmt: skip
         return (None, None) if row is None else (row["before"], row["after"])
 
     def choices(self) -> dict[str, list[tuple[str, int]]]:
@@ -191,22 +191,17 @@ class Index:
         return out
 
     def quarantine(self, reason: str = "") -> list[dict[str, str]]:
-        with closing(self._open()) as base:
-            rows = base.execute(
-                "SELECT ref, station, reason FROM quarantine WHERE ? IN ('', reason) ORDER BY reason, ref LIMIT 2000",
-                (reason,),
-            ).fetchall()
-        return [dict(row) for row in rows]
+        return self._ask(
+            "SELECT ref, station, reason FROM quarantine WHERE ? IN ('', reason) ORDER BY reason, ref LIMIT 2000",
+            reason,
+        )
 
     def reasons(self) -> list[tuple[str, int]]:
-        with closing(self._open()) as base:
-            rows = base.execute("SELECT reason, count(*) FROM quarantine GROUP BY 1 ORDER BY 2 DESC").fetchall()
-        return [(row[0], row[1]) for row in rows]
+        rows = self._ask("SELECT reason, count(*) AS films FROM quarantine GROUP BY 1 ORDER BY 2 DESC")
+        return [(row["reason"], row["films"]) for row in rows]
 
     def kept_back(self, ref: str) -> dict[str, str] | None:
-        with closing(self._open()) as base:
-            row = base.execute("SELECT ref, station, reason FROM quarantine WHERE ref = ?", (ref,)).fetchone()
-        return None if row is None else dict(row)
+        return self._ask_one("SELECT ref, station, reason FROM quarantine WHERE ref = ?", ref)
 
     # -- originals and measures --------------------------------------------------------------------------------------
 
@@ -232,15 +227,13 @@ class Index:
             base.execute("INSERT OR REPLACE INTO about VALUES ('originals', 'kept')")
 
     def has_originals(self) -> bool:
-        with closing(self._open()) as base:
-            return base.execute("SELECT 1 FROM about WHERE name = 'originals'").fetchone() is not None
+        return self._ask_one("SELECT 1 FROM about WHERE name = 'originals'") is not None
 
     def original(self, ref: str) -> Study | None:
         """The study of the source behind a film, without its pixels."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        with closing(self._open()) as base:
-            row = base.execute("SELECT sealed FROM originals WHERE ref = ?", (ref,)).fetchone()
+        row = self._ask_one("SELECT sealed FROM originals WHERE ref = ?", ref)
         if row is None:
             return None
         sealed = row["sealed"]
@@ -249,12 +242,9 @@ class Index:
         return study
 
     def unmeasured(self, limit: int = 32) -> list[dict[str, Any]]:
-        with closing(self._open()) as base:
-            rows = base.execute(
-                "SELECT release_id, ref, file_name, labels FROM films WHERE likeness IS NULL ORDER BY place LIMIT ?",
-                (limit,),
-            ).fetchall()
-        return [dict(row) for row in rows]
+        return self._ask(
+            "SELECT release_id, ref, file_name, labels FROM films WHERE likeness IS NULL ORDER BY place LIMIT ?", limit
+        )
 
     def measured(self, values: Mapping[str, Measures]) -> None:
         """Keep likeness and how well findings are seen, by release id."""
@@ -265,9 +255,10 @@ class Index:
             )
 
     def counts(self) -> dict[str, int]:
-        with closing(self._open()) as base:
-            row = base.execute("SELECT count(*), count(likeness), count(DISTINCT patient) FROM films").fetchone()
-        return {"films": row[0], "measured": row[1], "patients": row[2]}
+        (row,) = self._ask(
+            "SELECT count(*) AS films, count(likeness) AS measured, count(DISTINCT patient) AS patients FROM films"
+        )
+        return row
 
     def with_text(self, release: Path, text: str) -> list[str]:
         """Refs of released studies whose report or header has a string, whatever its case."""
@@ -278,10 +269,8 @@ class Index:
                     report = json.loads(line)
                     if any(wanted in part.lower() for part in report["sections"].values()):
                         names.add(report["release_id"])
-        with closing(self._open()) as base:
-            films = base.execute("SELECT release_id, ref, file_name FROM films").fetchall()
         out = []
-        for row in films:
+        for row in self._ask("SELECT release_id, ref, file_name FROM films"):
             path = release / row["file_name"]
             inside = path.suffix == ".dcm" and wanted.encode() in path.read_bytes()[:65536].lower()
             if (row["release_id"] in names or inside) and row["ref"]:

@@ -105,15 +105,20 @@ def adversary(
 
 def released_metric(look: Look) -> Linker:
     """PriCheXy's adversary as printed: it learns from released films alone and is then given real candidates."""
+    weights, people = _metric(look, "released")
+    left, right = (unit(look.codes[side] @ weights) for side in ("released", "real"))
+    return Linker(left, right, ("linear, released only",), {}, people)
+
+
+def _metric(look: Look, side: Literal["released", "real"]) -> tuple[Floats, int]:
+    """A linear metric learned on one side's films of the training patients, and how many patients there are."""
     exhibit = look.exhibit
     people = by_patient(exhibit.patients, exhibit.rows("train"))
     several = sum(len(films) > 1 for films in people)
     if several < FEWEST_PATIENTS:
         raise Untrainable(too_few(several, "training patients with two films"))
     rows, who = _owners(people)
-    weights = discriminant(look.codes["released"][rows], who, _RIDGES[2])
-    left, right = (unit(look.codes[side] @ weights) for side in ("released", "real"))
-    return Linker(left, right, ("linear, released only",), {}, len(people))
+    return discriminant(look.codes[side][rows], who, _RIDGES[2]), len(people)
 
 
 def by_findings(look: Look, protocol: Protocol) -> Linker:
@@ -148,15 +153,9 @@ def by_findings(look: Look, protocol: Protocol) -> Linker:
 
 def real_metric(look: Look) -> Linker:
     """What an adversary without any released film brings: the frozen network and a metric learned on real films."""
-    exhibit = look.exhibit
-    people = by_patient(exhibit.patients, exhibit.rows("train"))
-    several = sum(len(films) > 1 for films in people)
-    if several < FEWEST_PATIENTS:
-        raise Untrainable(too_few(several, "training patients with two films"))
-    rows, who = _owners(people)
-    weights = discriminant(look.codes["real"][rows], who, _RIDGES[2])
+    weights, people = _metric(look, "real")
     sides = [np.concatenate([look.embedded(s), unit(look.codes[s] @ weights)], 1) for s in ("released", "real")]
-    return Linker(sides[0], sides[1], ("frozen", "linear, real only"), {}, len(people))
+    return Linker(sides[0], sides[1], ("frozen", "linear, real only"), {}, people)
 
 
 def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bool) -> Linker:
