@@ -166,3 +166,22 @@ def test_the_policy_printed_by_default_is_accepted(tmp_path):
     done = updp("policy", "--check", tmp_path / "policy.toml")
     assert done.returncode == 0
     assert Path(tmp_path / "policy.toml").name in done.stdout
+
+
+def test_clean_writes_native_films_and_names_a_wrong_syntax(place, tmp_path):
+    fixed = ("--key", place / "key", "--workers", 1)
+    plain = "[burned_in]\nmode = 'off'\n[image]\nsize = 'native'\n[method]\nname = 'keep'\n"
+    (tmp_path / "native.toml").write_text(plain)
+    done = updp("clean", place / "export", place / "out", "--policy", tmp_path / "native.toml", *fixed)
+    assert done.returncode == 0, done.stderr
+    assert "10 films written" in done.stdout
+    wrong = updp("clean", place / "export", place / "b", "--syntax", "jpeg", *fixed)
+    assert wrong.returncode == 2
+    assert "'explicit-le', 'jpeg-ls' or 'jpeg-2000'" in wrong.stderr
+    square = updp("clean", place / "export", place / "c", "--policy", place / "policy.toml", *fixed)
+    assert square.returncode == 2
+    assert "updp deidentify" in square.stderr
+    (tmp_path / "new.toml").write_text(plain.replace("'keep'", "'updp'"))
+    made = updp("clean", place / "export", place / "d", "--policy", tmp_path / "new.toml", *fixed)
+    assert made.returncode == 2
+    assert "keep, blur, pixelate, dp-pix" in made.stderr

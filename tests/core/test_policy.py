@@ -67,6 +67,8 @@ def test_presets_do_what_their_names_say():
     assert strict.gate.max_quarantined < research.gate.max_quarantined < 1
     assert research == Policy()
     assert clean_only.method.name == "keep"
+    assert clean_only.image.native
+    assert not clean_only.source.frontal_only
     assert research.method.name != "keep"
     with pytest.raises(BadPolicy, match="strict, research, clean-only"):
         Policy.preset("lax")

@@ -1,11 +1,11 @@
-"""`updp deidentify` and `verify`: making a release, and checking one."""
+"""`updp deidentify`, `clean` and `verify`: making a release, and checking one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,8 @@ from updp.cli.session import console_of, say, told
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from updp.core.policy import Policy
 
 
 @app.command()
@@ -56,9 +58,7 @@ def deidentify(
 ) -> None:
     """Make a release of a hospital export. Running the same command again resumes."""
     from updp.core.policy import Policy
-    from updp.pipeline.run import deidentify as run
 
-    console = console_of()
     settings = Policy.load(policy) if policy else Policy()
     options = settings.method.options | read_options(option or ()) | ({"pack": pack} if pack else {})
     given = {"name": method, "strength": strength, "options": options}
@@ -70,22 +70,50 @@ def deidentify(
 
         print_plan(plan(source, settings, layout=layout, seed=seed, limit=limit, workers=workers))
         return
+    more = {"layout": layout, "engine": engine, "workers": workers, "seed": seed, "limit": limit}
+    _release(source, out, settings, key, strict, recipient=recipient, check_content=check_content, **more)
+
+
+@app.command()
+def clean(
+    source: Annotated[Path, typer.Argument(help="A folder of DICOM files, or an export in another known layout.")],
+    out: Annotated[Path, typer.Argument(help="Where to put the cleaned films; run again to resume.")],
+    syntax: Annotated[
+        str, typer.Option(help="How DICOM films are stored: explicit-le, jpeg-ls or jpeg-2000 (all lossless).")
+    ] = "explicit-le",
+    policy: Annotated[
+        Path | None, typer.Option(help="Policy file with further settings; default: the preset clean-only.")
+    ] = None,
+    key: KeyOption = None,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
+    recipient: Annotated[
+        str | None, typer.Option(help="Who will receive it: pseudonyms differ from those of other recipients.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
+) -> None:
+    """Clean headers, burned-in text and reports; films keep their size and depth.
+
+    Films stay as they were taken: whoever has another film of the patient can tell whose they are.
+    """
+    from updp.core.policy import BadPolicy, Policy
+
+    settings = Policy.load(policy) if policy else Policy.preset("clean-only")
+    if not settings.image.native:
+        raise BadPolicy('`updp clean` keeps films native: set [image] size = "native", or use `updp deidentify`')
+    settings = settings.with_image(transfer_syntax=syntax)
+    _release(source, out, settings, key, strict, layout=layout, workers=workers, limit=limit, recipient=recipient)
+
+
+def _release(source: Path, out: Path, policy: Policy, key: Path | None, strict: bool, **more: Any) -> None:
+    """Make a release, show how far it is, and end with the exit code of its outcome."""
+    from updp.pipeline.run import deidentify as run
+
+    console = console_of()
     opened = open_key(key, console)
     with Progress(console, out) as bar, kept_when_stopped(console, out, bar):
-        outcome = run(
-            source,
-            out,
-            policy=settings,
-            key=opened,
-            layout=layout,
-            engine=engine,
-            workers=workers,
-            seed=seed,
-            limit=limit,
-            recipient=recipient,
-            check_content=check_content,
-            progress=bar,
-        )
+        outcome = run(source, out, policy=policy, key=opened, progress=bar, **more)
     print_outcome(console, outcome)
     if outcome.status == "blocked":
         raise typer.Exit(BLOCKED)

@@ -19,6 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 #: Policies that ship, strictest first; each file says what it is for.
 PRESETS = ("strict", "research", "clean-only")
 Fraction = Annotated[float, Field(ge=0, le=1)]
+#: Side of the squares in which native films are compared: that of the films the embedded models learned from.
+COMPARED = 256
+#: How pydantic names the members of a union in the place of a fault.
+_MEMBER = re.compile(r"constrained-int|literal\[.*\]")
 
 
 class BadPolicy(ValueError):
@@ -105,15 +109,34 @@ class ReportPolicy(Section):
 
 
 class ImagePolicy(Section):
-    size: int = Field(256, ge=16, le=4096, description="Side of the released square film, in pixels.")
+    size: Annotated[int, Field(ge=16, le=4096)] | Literal["native"] = Field(
+        256,
+        description='Side of the released square film, in pixels; or "native": width, height, bit depth, window and '
+        "pixel spacing as they came, for methods that serve it (`keep`, `blur`, `pixelate`, `dp-pix`).",
+    )
     fit: Literal["pad", "crop", "stretch"] = Field(
         "crop",
         description="How a film that is not square becomes square: its central square, as the models learned films; "
         "or with black bars, which loses no edge.",
     )
-    format: Literal["png", "dicom"] = Field("png", description="File format of released films.")
+    format: Literal["png", "dicom", "source"] = Field(
+        "png", description="File format of released films; source: DICOM for a film that came as DICOM, else PNG."
+    )
+    transfer_syntax: Literal["explicit-le", "jpeg-ls", "jpeg-2000"] = Field(
+        "explicit-le", description="How DICOM films are stored: uncompressed, or lossless JPEG-LS or JPEG 2000."
+    )
     max_pixels: int = Field(100_000_000, ge=1, description="Films with more pixels are kept back undecoded.")
     min_side: int = Field(64, ge=1, description="Films with a shorter side are kept back.")
+
+    @property
+    def native(self) -> bool:
+        """Whether films leave in the size and depth they came in."""
+        return self.size == "native"
+
+    @property
+    def side(self) -> int:
+        """The side of the squares that attacks and measures look at; that of the released film, where it is one."""
+        return self.size if isinstance(self.size, int) else COMPARED
 
 
 class MethodPolicy(Section):
@@ -244,11 +267,38 @@ class Policy(Section):
         except tomllib.TOMLDecodeError as error:
             raise BadPolicy(f"{name}: {error}") from None
         except ValidationError as error:
-            lines = []
+            found: dict[tuple[int | str, ...], list[str]] = {}
             for fault in error.errors(include_url=False, include_context=False):
-                where = ".".join(str(part) for part in fault["loc"])
-                lines.append(f"{name}:{_line_of(text, fault['loc'])}: {where}: {fault['msg']}")
-            raise BadPolicy("\n".join(lines)) from None
+                place = tuple(part for part in fault["loc"] if not _MEMBER.fullmatch(str(part)))
+                found.setdefault(place, []).append(fault["msg"])
+            raise BadPolicy(
+                "\n".join(
+                    f"{name}:{_line_of(text, place)}: {'.'.join(map(str, place))}: {', or: '.join(said)}"
+                    for place, said in found.items()
+                )
+            ) from None
+
+    def with_image(self, **changes: Any) -> Policy:
+        """This policy with other settings of [image], which are checked."""
+        try:
+            image = ImagePolicy.model_validate(self.image.model_dump() | changes)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False)
+            raise BadPolicy("; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in faults)) from None
+        return self.model_copy(update={"image": image})
+
+    @property
+    def headers(self) -> HeaderPolicy:
+        """The header policy in effect: a native film leaves with its header, which withholds what the manifest does."""
+        if not self.image.native:
+            return self.header
+        let = set(self.release.attributes)
+        return self.header.model_copy(
+            update={
+                "retain_longitudinal": self.header.retain_longitudinal and "date" in let,
+                "retain_patient_characteristics": self.header.retain_patient_characteristics and {"age", "sex"} <= let,
+            }
+        )
 
     def public(self) -> Policy:
         """This policy as a release may state it: blocked terms are names as a rule, and the source's columns, paths

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     IMAGE_NOT_GREY = "image-not-grey"
     IMAGE_NOT_COLOUR = "image-not-colour"
     IMAGE_MULTIFRAME = "image-multiframe"
+    IMAGE_NOT_NATIVE = "image-depth-unclear"
     DICOM_UNREADABLE = "dicom-unreadable"
     DICOM_NO_PIXELS = "dicom-no-pixels"
     DICOM_DIRECTORY = "dicom-directory"
@@ -80,6 +81,8 @@ REPAIR: dict[Reason, str] = {
     Reason.IMAGE_NOT_GREY: "the film is a colour picture",
     Reason.IMAGE_NOT_COLOUR: "the image is grey, and those of its domain are in colour",
     Reason.IMAGE_MULTIFRAME: "the file holds several frames; export single films",
+    Reason.IMAGE_NOT_NATIVE: "the depth of the pixels is unclear or not within 2 to 16 bits, so it cannot be kept "
+    "native; release it at a size in pixels: policy [image] size",
     Reason.DICOM_UNREADABLE: "the DICOM file is damaged; export it again",
     Reason.DICOM_NO_PIXELS: "the DICOM object carries no pixel data",
     Reason.DICOM_DIRECTORY: "DICOMDIR files name patients and are never released",

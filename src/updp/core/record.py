@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from updp.core.confidential import Confidential
+from updp.core.native import Native
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,6 +67,7 @@ class Study:
     date: dt.date | None = None
     split: Split | None = None  # the source's official split, where it has one
     pixels: NDArray[np.float32] | None = field(default=None, repr=False)  # H x W, or H x W x channels, in [0, 1]
+    native: Native | None = field(default=None, repr=False)  # in place of pixels, where films keep size and depth
     regions: Mapping[str, Box] = field(default_factory=dict)  # named parts of the image
     landmarks: Mapping[str, Point] = field(default_factory=dict)
     header: Any = field(default=None, repr=False)  # pydicom Dataset without pixel data

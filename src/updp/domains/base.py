@@ -77,6 +77,8 @@ class Domain:
         for name in policy.release.attributes:
             if name not in self.attributes:
                 raise BadPolicy(f"domain {self.name!r}: {unknown('attribute', name, self.attributes)}")
+        if policy.image.native and self.channels != 1:
+            raise BadPolicy(f"domain {self.name!r}: images are made square; set [image] size to a number of pixels")
         if policy.image.format == "dicom" and self.channels != 1:
             raise BadPolicy(f"domain {self.name!r}: images of {self.channels} channels are written as png alone")
 

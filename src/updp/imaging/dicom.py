@@ -2,16 +2,20 @@
 
 Grey values beyond eight bits need a window. In order: the file's VOI LUT or window (PS3.3 C.11.2), the full range of an
 8-bit film, else the range between two fixed percentiles of its own histogram. All three depend on the file alone.
+
+A film that keeps its size and depth is read as stored (``stored``); ``view`` is then what a viewer would show of it.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from updp.core.global_state import quiet
+from updp.core.native import Native
 from updp.core.reasons import Reason, Refused
 
 if TYPE_CHECKING:
@@ -24,6 +28,17 @@ DICOMDIR = "1.2.840.10008.1.3.10"
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 # Header, private elements and overlays of an inflated data set beyond its pixels.
 _HEADER_ROOM = 64 * 2**20
+#: What only films in colour or with a palette have; a film that is read as one grey channel has none of it.
+_OF_COLOUR = (
+    "PlanarConfiguration",
+    "ICCProfile",
+    "ColorSpace",
+    "PaletteColorLookupTableUID",
+    *(f"{colour}PaletteColorLookupTableDescriptor" for colour in ("Red", "Green", "Blue")),
+    *(f"{colour}PaletteColorLookupTableData" for colour in ("Red", "Green", "Blue")),
+    *(f"Segmented{colour}PaletteColorLookupTableData" for colour in ("Red", "Green", "Blue")),
+)
+_Read = TypeVar("_Read")
 
 
 def read_dicom(path: Path, *, max_pixels: int | None = None) -> FileDataset:
@@ -62,6 +77,25 @@ def _check_inflated(path: Path, meta: Any, limit: int) -> None:
 
 def windowed(dataset: Any, *, max_pixels: int, min_side: int) -> tuple[NDArray[np.float32], Window]:
     """The film in a DICOM data set, and where its grey scale came from."""
+    return _decoded(dataset, lambda ds: checked(*_shown(ds, ds.pixel_array)), max_pixels, min_side)
+
+
+def stored(dataset: Any, *, max_pixels: int, min_side: int) -> Native:
+    """The film in a DICOM data set as it is stored. Bits that are no part of a pixel (PS3.5 8.1.1) do not come along.
+
+    A grey film stored in colour or with a palette becomes one channel of eight bits, and the data set says so.
+    """
+    return _decoded(dataset, _stored, max_pixels, min_side)
+
+
+def view(dataset: Any, native: Native) -> NDArray[np.float32]:
+    """What a viewer would show of a native film with this header."""
+    with quiet():
+        return _shown(dataset, native.values)[0]
+
+
+def _decoded(dataset: Any, read: Callable[[Any], _Read], max_pixels: int, min_side: int) -> _Read:
+    """What ``read`` makes of a data set whose size was found to be right; anything it stumbles over is a reason."""
     try:
         with quiet():
             if "PixelData" not in dataset:
@@ -71,7 +105,7 @@ def windowed(dataset: Any, *, max_pixels: int, min_side: int) -> tuple[NDArray[n
             height, width = int(dataset.Rows), int(dataset.Columns)
             check_size(height, width, max_pixels=max_pixels, min_side=min_side)
             _check_codestream(dataset, height, width)
-            return checked(*_shown(dataset))
+            return read(dataset)
     except Refused:
         raise
     except MemoryError:
@@ -115,22 +149,88 @@ def codestream_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _shown(dataset: Any) -> tuple[NDArray[np.float32], Window]:
-    """The grey values a viewer would show."""
+def _stored(dataset: Any) -> Native:
+    kind = str(dataset.PhotometricInterpretation)
+    if kind not in ("MONOCHROME1", "MONOCHROME2"):
+        values = _grey(dataset, dataset.pixel_array)
+        if values is None:
+            raise Refused(Reason.IMAGE_NOT_GREY)
+        for name in _OF_COLOUR:
+            if name in dataset:
+                delattr(dataset, name)
+        dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
+        dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = 8, 8, 7, 0
+        film = Native(values, 8)
+        blank = values.min() == values.max()
+    else:
+        allocated, bits = int(dataset.BitsAllocated), int(dataset.BitsStored)
+        if allocated not in (8, 16) or not 2 <= bits <= allocated or int(dataset.HighBit) != bits - 1:
+            raise Refused(Reason.IMAGE_NOT_NATIVE)
+        values, blank = _own_bits(dataset, _values(dataset, allocated), bits)
+        film = Native(values, bits, inverted=kind == "MONOCHROME1")
+    if blank:
+        raise Refused(Reason.IMAGE_BLANK)
+    return film
+
+
+def _values(dataset: Any, allocated: int) -> NDArray[Any]:
+    """The pixels of a grey film. Uncompressed ones are taken as they lie: decoding copies them three times."""
+    import numpy as np
+
+    syntax = dataset.file_meta.TransferSyntaxUID
+    kind = "i" if int(dataset.PixelRepresentation) else "u"
+    wanted = np.dtype(f"<{kind}{allocated // 8}")
+    height, width = int(dataset.Rows), int(dataset.Columns)
+    if (syntax.is_compressed and syntax != _DEFLATED) or not syntax.is_little_endian:
+        values = dataset.pixel_array
+        if (values.dtype.kind, values.dtype.itemsize) != (wanted.kind, wanted.itemsize):  # stream and header disagree
+            raise Refused(Reason.IMAGE_NOT_NATIVE)
+        return np.asarray(values, wanted)
+    if len(dataset.PixelData) < height * width * wanted.itemsize:
+        raise Refused(Reason.DICOM_UNREADABLE)
+    return np.frombuffer(dataset.PixelData, wanted, height * width).reshape(height, width)
+
+
+def _own_bits(dataset: Any, values: NDArray[Any], bits: int) -> tuple[NDArray[Any], bool]:
+    """The pixels without what older devices keep in the bits above them: an overlay, with the patient's name as a rule;
+    and whether all have one value. Values beyond the stored bits without such an overlay mean that the header is wrong.
+    """
+    signed = values.dtype.kind == "i"
+    lowest, highest = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    least, most = int(values.min()), int(values.max())
+    if least >= lowest and most <= highest:
+        return values, least == most
+    positions = [dataset.get((group, 0x0102)) for group in range(0x6000, 0x6020, 2)]
+    if not any(position is not None and int(position.value or 0) >= bits for position in positions):
+        raise Refused(Reason.IMAGE_NOT_NATIVE)
+    unused = 8 * values.dtype.itemsize - bits
+    own = (values << unused) >> unused  # the sign comes along where there is one
+    return own, bool(own.min() == own.max())
+
+
+def _grey(dataset: Any, decoded: NDArray[Any]) -> NDArray[np.uint8] | None:
+    """The one channel of a grey film that is stored in colour or with a palette; None for any other."""
     import numpy as np
     from pydicom.pixels.processing import apply_color_lut
 
-    stored = dataset.pixel_array
-    kind = str(dataset.PhotometricInterpretation)
-    if kind == "PALETTE COLOR":
-        stored = apply_color_lut(stored, dataset)
-        if stored.dtype != np.uint8:
-            stored = (stored >> 8).astype(np.uint8)
-    if stored.ndim == 3:
-        if stored.dtype != np.uint8:
-            raise Refused(Reason.IMAGE_NOT_GREY)
-        return unit_range(one_channel(stored)), "full"
-    inverted = kind == "MONOCHROME1"
+    if str(dataset.PhotometricInterpretation) == "PALETTE COLOR":
+        decoded = apply_color_lut(decoded, dataset)
+        if decoded.dtype != np.uint8:
+            decoded = (decoded >> 8).astype(np.uint8)
+    if decoded.ndim != 3:
+        return None
+    if decoded.dtype != np.uint8:
+        raise Refused(Reason.IMAGE_NOT_GREY)
+    return one_channel(decoded)
+
+
+def _shown(dataset: Any, stored: NDArray[Any]) -> tuple[NDArray[np.float32], Window]:
+    """The grey values a viewer would show."""
+    import numpy as np
+
+    if (grey := _grey(dataset, stored)) is not None:
+        return unit_range(grey), "full"
+    inverted = str(dataset.PhotometricInterpretation) == "MONOCHROME1"
     padding = _padding(dataset, stored)
     film, window = _window(dataset, stored, padding)
     if inverted:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from updp.core.global_state import quiet
+from updp.core.native import Native
 from updp.core.reasons import Reason, Refused
 
 if TYPE_CHECKING:
@@ -22,6 +23,30 @@ FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000", "PPM")
 def read_picture(
     file: BinaryIO, *, max_pixels: int, min_side: int, channels: int = 1
 ) -> tuple[NDArray[np.float32], Window]:
+    with _upright_picture(file, max_pixels, min_side) as (image, inverted):
+        if channels != 1:
+            return _colour(image), "full"
+        return _grey(image, inverted=inverted)
+
+
+def native_picture(file: BinaryIO, *, max_pixels: int, min_side: int) -> Native:
+    """The picture at its own size and depth: 8 bits, or 16 where the file has 16."""
+    import numpy as np
+
+    with _upright_picture(file, max_pixels, min_side) as (image, inverted):
+        if image.mode.startswith("I") or image.mode == "F":
+            if not image.mode.startswith("I;16"):
+                raise Refused(Reason.IMAGE_NOT_NATIVE)
+            values = np.asarray(image).astype(np.uint16)
+            if values.min() == values.max():
+                raise Refused(Reason.IMAGE_BLANK)
+            return Native(~values if inverted else values, 16)
+        return Native(np.rint(_grey(image, inverted=inverted)[0] * np.float32(255)).astype(np.uint8), 8)
+
+
+@contextlib.contextmanager
+def _upright_picture(file: BinaryIO, max_pixels: int, min_side: int) -> Iterator[tuple[PILImage.Image, bool]]:
+    """The picture as it is to be shown, and whether its values still are inverted; what goes wrong is a reason."""
     try:
         # At level DEBUG Pillow logs the text tags of a TIFF, where scanners write the patient's name.
         with quiet(), _open(file) as image:
@@ -30,9 +55,7 @@ def read_picture(
                 raise Refused(Reason.IMAGE_MULTIFRAME)
             # Pillow inverts a white-is-zero TIFF (tag 262 = 0) of up to eight bits itself, but not a deeper one.
             inverted = image.format == "TIFF" and _tag(image, 262) == 0
-            if channels != 1:
-                return _colour(_upright(image)), "full"
-            return _grey(_upright(image), inverted=inverted)
+            yield _upright(image), inverted
     except Refused:
         raise
     except MemoryError:

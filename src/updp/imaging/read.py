@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from updp.core.native import Native
 from updp.core.reasons import Reason, Refused
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 from updp.imaging.dicom import read_dicom, windowed
 from updp.imaging.grey import Window
-from updp.imaging.pictures import read_picture
+from updp.imaging.pictures import native_picture, read_picture
 
 
 def read_film(path: Path, *, max_pixels: int, min_side: int) -> NDArray[np.float32]:
@@ -38,6 +39,12 @@ def read_with_window(
     if channels != 1:
         raise Refused(Reason.IMAGE_NOT_COLOUR)
     return windowed(read_dicom(path, max_pixels=max_pixels), max_pixels=max_pixels, min_side=min_side)
+
+
+def read_native(path: Path, *, max_pixels: int, min_side: int) -> Native:
+    """The picture at ``path`` at its own size and depth. A DICOM film comes with its header: ``imaging.dicom``."""
+    with _opened(path) as (file, _):
+        return native_picture(file, max_pixels=max_pixels, min_side=min_side)
 
 
 def is_dicom(path: Path) -> bool:

@@ -35,8 +35,17 @@ def method_info(name: str) -> MethodInfo:
     return _INFO[name] if name in _INFO else METHODS[name].info
 
 
-def make_method(name: str, options: Mapping[str, Any] | None = None, domain: str | None = None) -> Method:
-    """A method by name, with the settings of a policy's ``[method] options``; refuses a domain it does not serve."""
+def make_method(
+    name: str, options: Mapping[str, Any] | None = None, domain: str | None = None, native: bool = False
+) -> Method:
+    """A method by name, with the settings of a policy's ``[method] options``; refuses a domain, or native films, that
+    it does not serve."""
+    if native and not method_info(name).native:
+        others = ", ".join(other for other in _INFO if _INFO[other].native)
+        raise UnknownMethod(
+            f"method {name!r} makes square films: set policy [image] size to a number of pixels, or choose a method "
+            f"that serves native films: {others}"
+        )
     served = method_info(name).domains
     if domain is not None and served and domain not in served:
         others = ", ".join(other for other in METHODS if _serves(other, domain))

@@ -31,6 +31,8 @@ class MethodInfo:
     paper: str = ""
     domains: tuple[str, ...] = ()  # the domains it serves; () serves every one
     needs: frozenset[str] = frozenset()  # roles of a model pack, "labels", "report", ...
+    native: bool = False  # whether it takes films of any width, height and depth
+    alters: bool = True  # whether the film that leaves differs from the film that came
     learned_from_images: bool = True  # any network or gallery it uses; a method that says nothing is asked about them
 
     @classmethod

@@ -24,11 +24,11 @@ from updp.core.questions import Kind, Question
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Study, split_of
 from updp.domains.base import Domain
-from updp.imaging.encode import encode_png
 from updp.methods import method_info
 from updp.pipeline import stations
 from updp.pipeline.stations import Stopped
 from updp.release import certificate
+from updp.release.film_file import film_file
 from updp.sources.base import Refusal, Source
 
 #: Films that are made for their time, and studies whose reports and headers are looked at.
@@ -90,7 +90,7 @@ def plan(
     from updp.sources import open_under
 
     policy = policy or Policy()
-    opened = open_under(policy, Path(source), layout, limit)
+    opened = open_under(policy, Path(source), layout, limit, native=policy.image.native)
     opened.domain.check(policy)
     out = Plan(opened.layout, opened.domain.name, policy.method.name, workers=workers or os.cpu_count() or 1)
     chosen = _count(opened, policy, out)
@@ -166,7 +166,7 @@ def _look(source: Source, policy: Policy, chosen: list[Study], seed: int, out: P
         out.seconds_per_film = elapsed / len(spread)
         out.seconds = out.seconds_per_film * (out.films - sum(out.refused.values())) / out.workers
     if made:
-        sizes = [len(encode_png(study.pixels)) for study in made if study.pixels is not None]
+        sizes = [sum(map(len, film_file(study, policy)[0])) for study in made]
         out.bytes = round(sum(sizes) / len(sizes) * out.films)
 
 

@@ -33,7 +33,6 @@ from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
 from updp.core.storage import OutputError, explain, write_bytes
 from updp.domains import DEFAULT
-from updp.imaging.encode import encode_png
 from updp.methods import method_info
 from updp.pipeline import non_interference, stations
 from updp.pipeline.decisions import Override, Way, applied, read_decisions
@@ -42,8 +41,8 @@ from updp.pipeline.stations import Stopped
 from updp.release import vault
 from updp.release.assemble import FOLDERS, Outcome, assemble, finished
 from updp.release.construction import CHECKED, DIFFERED
-from updp.release.provenance import provenance
-from updp.release.shard import Film, ShardRecord, land, release_shard, shard_name
+from updp.release.film_file import film_file
+from updp.release.shard import Film, ShardRecord, land, place_film, release_shard, shard_name
 from updp.release.signature import BadSignature, Seal, check_signature, file_sum, public_key
 from updp.sources.base import Refusal
 
@@ -135,7 +134,7 @@ def deidentify(
     if not isinstance(key, Key):
         key, _ = Key.load_or_create(Path(key) if key else default_path())
     key = key.for_recipient(policy.release.recipient)
-    opened = open_under(policy, Path(source), layout, limit)
+    opened = open_under(policy, Path(source), layout, limit, native=policy.image.native)
     target = Path(out).absolute()
     _check_places(Path(source).absolute(), target)
     domain = opened.domain
@@ -369,12 +368,38 @@ def films_in_work(out: Path) -> int:
 @quiet()
 def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
     """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
-    job, shard = task
+    try:
+        return _process(*task)
+    except OutputError as error:
+        return error
+
+
+def _process(job: Job, shard: Shard) -> ShardRecord:
     _line(job)
-    passed: list[tuple[Study | Refusal, Study]] = []
-    overrides: list[Override] = []
+    passed: list[tuple[Study, Study, Override]] = []
     kept_back: list[tuple[Study | Refusal, Stopped]] = []
-    contents: list[str] = []
+    films: list[dict[str, Any]] = []
+    links: list[dict[str, str]] = []
+    tallies = Counter[str]()
+
+    def finish() -> None:
+        """Make and write the films of the studies that passed so far."""
+        made, counted = _made([study for _, study, _ in passed], [override for _, _, override in passed], job)
+        tallies.update(counted)
+        for (item, study, _), result in zip(passed, made, strict=True):
+            if isinstance(result, Stopped):
+                kept_back.append((item, result))
+                continue
+            link = _link(item, job, study)
+            film = _film(result, job, _content(study, job.key), link["ref"])
+            try:
+                films.append(place_film(job.out, film))
+            except OSError as error:
+                raise explain(error) from None
+            links.append(link)
+            _tally(tallies, result)
+        passed.clear()
+
     for place, item in enumerate(shard.members):
         if isinstance(item, Refusal):
             kept_back.append((item, Stopped("source", item.reason)))
@@ -392,32 +417,27 @@ def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
         if isinstance(result, Stopped):
             kept_back.append((item, result))
         else:
-            assert result.pixels is not None
-            passed.append((item, result))
-            overrides.append(override)
-            sample = result.pixels[::4, ::4].tobytes()  # one pixel in sixteen tells two films apart as well as all
-            contents.append(job.key.digest("content", sample).hex()[:16])
-    made, tallies = _made([study for _, study in passed], overrides, job)
-
-    name = shard_name(shard.index)
-    films, links = [], []
-    for (item, study), result, content in zip(passed, made, contents, strict=True):
-        if isinstance(result, Stopped):
-            kept_back.append((item, result))
-            continue
-        link = _link(item, job, study)
-        films.append(_film(result, job, content, link["ref"]))
-        links.append(link)
-        _tally(tallies, result)
+            passed.append((item, result, override))
+            if result.native is not None:  # a shard of native films would not fit into memory
+                finish()
+    finish()
     quarantined = []
     for item, stopped in kept_back:
         link = _link(item, job, None)
         quarantined.append(Quarantined(link["ref"], stopped.station, stopped.reason))
         links.append(link)
+    name = shard_name(shard.index)
     try:
         return land(job.out, name, _members(shard, job), films, quarantined, links, tallies, job.key)
     except OSError as error:
-        return explain(error)
+        raise explain(error) from None
+
+
+def _content(study: Study, key: Key) -> str:
+    """A keyed digest of a film as it came; one pixel in sixteen tells two films apart as well as all."""
+    pixels = study.pixels if study.native is None else study.native.values
+    assert pixels is not None
+    return key.digest("content", pixels[::4, ::4].tobytes()).hex()[:16]
 
 
 def _made(studies: list[Study], overrides: list[Override], job: Job) -> tuple[list[Study | Stopped], Counter[str]]:
@@ -442,14 +462,7 @@ def _made(studies: list[Study], overrides: list[Override], job: Job) -> tuple[li
 
 
 def _film(study: Study, job: Job, content: str, ref: str) -> Film:
-    made = provenance(job.policy)
-    if job.policy.image.format == "dicom":
-        from updp.release.dicom import encode_dicom
-
-        data, suffix = encode_dicom(study, job.policy.release.attributes, made), "dcm"
-    else:
-        assert study.pixels is not None
-        data, suffix = encode_png(study.pixels, {"Description": made.statement}), "png"
+    data, suffix = film_file(study, job.policy)
     row = stations.manifest_row(study, release_shard(study.film_id, job.folders), suffix, job.policy)
     return Film(data, study.report, row, content, ref)
 
@@ -474,8 +487,8 @@ def _tally(tallies: Counter[str], study: Study) -> None:
         tallies[f"phi/{category}"] += count
     for name in ("boxes", "boxes_painted", "labels_dropped", "labels_lost", "labels_derived"):
         tallies[name] += study.notes.get(name, 0)
-    if study.pixels is not None:
-        height, width = study.pixels.shape[:2]
+    if (film := study.pixels if study.native is None else study.native.values) is not None:
+        height, width = film.shape[:2]
         tallies[f"size/{width} × {height}"] += 1
     retention = study.notes.get("retention")
     if retention is not None:

@@ -1,8 +1,8 @@
 """The stations a study passes on its way: read, screen, report, pseudonymise, image.
 
 Each takes a study and gives a study, or raises ``Refused``. Up to ``image`` they run study by study, so that one native
-film is in memory at a time; ``image`` takes a batch of small squares. After ``report`` no raw text is left, after
-``pseudonymise`` no id of the source, after ``image`` no raw pixel.
+film is in memory at a time; ``image`` takes a batch of small squares, or one film that stays native. After ``report``
+no raw text is left, after ``pseudonymise`` no id of the source, after ``image`` no raw pixel.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from updp.methods import make_method
 from updp.methods.base import reads_pixels
 from updp.release.residual import residual_spans
 from updp.reports.lexicon import LayerMissing
+from updp.screening.native import NativeFilm
 
 if TYPE_CHECKING:
     from updp.reports import Cleaner, Detector
@@ -104,7 +105,7 @@ class Read:
 
     def __call__(self, study: Study) -> Study:
         study = self.source.load(study)
-        if study.pixels is None:
+        if study.pixels is None and study.native is None:
             raise Refused(Reason.IMAGE_MISSING)
         study = self.source.domain.examined(study)
         if self.policy.report.required and not study.report:
@@ -113,7 +114,7 @@ class Read:
 
 
 class Screen:
-    """Header cleaned, burned-in text painted out at native size, then the film made square."""
+    """Header cleaned, burned-in text painted out at native size, then the film made square unless it stays native."""
 
     def __init__(self, line: Line) -> None:
         from updp.screening.burned_in import TextScreen
@@ -126,7 +127,7 @@ class Screen:
     def headers(self) -> HeaderCleaner:
         from updp.screening.headers import HeaderCleaner
 
-        return HeaderCleaner(self.policy.header, self.key, self.detect())
+        return HeaderCleaner(self.policy.headers, self.key, self.detect())
 
     def __call__(self, study: Study) -> Study:
         known = list(study.known.reveal()) if study.known else []
@@ -136,17 +137,23 @@ class Screen:
 
             known += identifiers(study.header)
             flag = study.header.get("BurnedInAnnotation")
-        assert study.pixels is not None
-        screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag, subject=_subject(study))
+        if study.native is not None:
+            film, boxes = self.text.screen_film(NativeFilm(study.native, study.header), known, flag)
+            study = study.but(native=film.native)
+        else:
+            assert study.pixels is not None
+            screened = self.text.screen(study.pixels, known=known, burned_in_flag=flag, subject=_subject(study))
+            boxes = screened.boxes
+            study = study.but(pixels=screened.pixels)
         checked = self.policy.burned_in.mode == "ocr" or (self.policy.burned_in.mode == "header" and flag == "NO")
         if study.header is not None:
             header = self.headers.clean(
                 study.header, patient_id=study.patient_id, pixels_checked=checked, sex=study.sex
             )
             study = study.but(header=header)
-        painted = sum(box.painted for box in screened.boxes)
-        study = study.noted(boxes_painted=painted, boxes=len(screened.boxes), text_checked=checked)
-        return self.square(study.but(pixels=screened.pixels, known=Confidential(known)))
+        painted = sum(box.painted for box in boxes)
+        study = study.noted(boxes_painted=painted, boxes=len(boxes), text_checked=checked)
+        return self.square(study.but(known=Confidential(known)))
 
 
 def _subject(study: Study) -> tuple[int, int, int, int] | None:
@@ -159,12 +166,14 @@ def _subject(study: Study) -> tuple[int, int, int, int] | None:
 
 
 class Square:
-    """The image made square, and what is marked in it moved along."""
+    """The image made square, and what is marked in it moved along; a native film stays as it is."""
 
     def __init__(self, line: Line) -> None:
-        self.size, self.fit = line.policy.image.size, line.policy.image.fit
+        self.size, self.fit = line.policy.image.side, line.policy.image.fit
 
     def __call__(self, study: Study) -> Study:
+        if study.native is not None:
+            return study
         assert study.pixels is not None
         shape = study.pixels.shape
         regions = {
@@ -266,7 +275,7 @@ class MakeFilm:
     """A new film for each study, by the policy's method."""
 
     def __init__(self, policy: Policy, key: Key, seed: int, domain: str) -> None:
-        self.method = make_method(policy.method.name, policy.method.options, domain)
+        self.method = make_method(policy.method.name, policy.method.options, domain, policy.image.native)
         self.strength = policy.method.strength
         self.reads_pixels = reads_pixels(self.method, self.strength)
         self.key = key
@@ -282,6 +291,9 @@ class MakeFilm:
             return [Stopped("image", Reason.METHOD_FAILED)]
 
     def _make(self, batch: list[Study]) -> list[Study | Stopped]:
+        if not self.method.info.alters and all(study.native is not None for study in batch):
+            return list(batch)  # millions of values need not be turned into grey values and back
+        batch = [study if study.native is None else study.but(pixels=study.native.unit()) for study in batch]
         streams = [self.key.rng("film", study.film_id, str(self.seed)) for study in batch]
         made = self.method.deidentify(batch, self.strength, streams)
         out: list[Study | Stopped] = []
@@ -289,7 +301,10 @@ class MakeFilm:
             if result.pixels is None or result.refused is not None:
                 out.append(Stopped("image", result.refused or Reason.METHOD_REFUSED))
             else:
-                out.append(study.but(pixels=result.pixels).noted(decided=dict(result.decided)))
+                made_of = {"pixels": result.pixels}
+                if study.native is not None:
+                    made_of = {"pixels": None, "native": study.native.of(result.pixels)}
+                out.append(study.but(**made_of).noted(decided=dict(result.decided)))
         return out
 
 

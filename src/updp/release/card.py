@@ -44,10 +44,30 @@ def readme(facts: Mapping[str, Any], policy: Policy, key: Key) -> str:
             columns=COLUMNS,
             public_key=public_key(key),
             made=provenance(policy),
-            sizes=[name.removeprefix("size/") for name in facts["tallies"] if name.startswith("size/")],
-            suffix="dcm" if policy.image.format == "dicom" else "png",
+            sizes=_sizes(facts["tallies"]),
+            suffix=" or ".join(_kinds(policy)),
         )
     )
+
+
+def _sizes(tallies: Mapping[str, int]) -> str:
+    """The sizes of the films; of many, how many there are and the most frequent."""
+    found = {name.removeprefix("size/"): count for name, count in tallies.items() if name.startswith("size/")}
+    if len(found) <= _SIZES:
+        return ", ".join(found)
+    most = max(found, key=lambda name: found[name])
+    return f"{len(found)} sizes, most often {most}"
+
+
+#: More sizes than these are counted, not listed.
+_SIZES = 5
+#: Suffix of a released film -> its media type.
+_MEDIA = {"dcm": "application/dicom", "png": "image/png"}
+
+
+def _kinds(policy: Policy) -> list[str]:
+    """The suffixes that files of released films may have."""
+    return {"dicom": ["dcm"], "png": ["png"], "source": ["dcm", "png"]}[policy.image.format]
 
 
 def boundary(policy: Policy) -> list[tuple[str, str, str]]:
@@ -66,7 +86,7 @@ def boundary(policy: Policy) -> list[tuple[str, str, str]]:
         "header": "films whose header rules burned-in text out",
         "off": "whatever is burned in: films were not checked",
     }[policy.burned_in.mode]
-    header = "a cleaned header (PS3.15)" if policy.image.format == "dicom" else "nothing"
+    header = "nothing" if policy.image.format == "png" else "a cleaned header (PS3.15)"
     return [
         ("film", method.summary, "the original film"),
         ("burned-in text", burned, "names, numbers, dates, times"),
@@ -113,7 +133,18 @@ def evidence_page(
 def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
     """The release in Croissant 1.0 (MLCommons), so that loaders and catalogues understand it."""
     kinds = {"bool": "sc:Boolean", "int16": "sc:Integer", "date32": "sc:Date"}
-    suffix, mime = ("dcm", "application/dicom") if policy.image.format == "dicom" else ("png", "image/png")
+    suffixes = _kinds(policy)
+    films = [
+        {
+            "@type": "cr:FileSet",
+            "@id": name,
+            "name": name,
+            "encodingFormat": _MEDIA[suffix],
+            "includes": f"images/*/*.{suffix}",
+        }
+        for suffix in suffixes
+        for name in ["films-files" if len(suffixes) == 1 else f"films-{suffix}"]
+    ]
     fields: list[dict[str, Any]] = []
     for name, kind, text in COLUMNS:
         column: dict[str, Any] = {
@@ -145,13 +176,7 @@ def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
                 "encodingFormat": "application/x-parquet",
                 "sha256": file_sum(build / "manifest.parquet"),
             },
-            {
-                "@type": "cr:FileSet",
-                "@id": "films-files",
-                "name": "films-files",
-                "encodingFormat": mime,
-                "includes": f"images/*/*.{suffix}",
-            },
+            *films,
             {
                 "@type": "cr:FileSet",
                 "@id": "reports-files",

@@ -40,7 +40,7 @@ def provenance(policy: Policy) -> Provenance:
     name = policy.method.name
     synthetic = bool(method_info(name).needs & _DRAWING)
     terms = _terms(pack_of(name, policy.method.options, None)) if synthetic else ""
-    return Provenance(name, synthetic, name != "keep", terms)
+    return Provenance(name, synthetic, method_info(name).alters, terms)
 
 
 @lru_cache(maxsize=8)

@@ -41,7 +41,7 @@ STAMP = 315_532_800
 class Film:
     """A film ready to be written: its bytes, its report, and its row of the manifest."""
 
-    data: bytes
+    data: list[bytes]  # in parts that follow each other
     report: Report | None
     row: Mapping[str, Any]
     content: str  # keyed digest of the source film: the same film under two patients shows
@@ -83,35 +83,39 @@ def release_shard(release_id: str, count: int) -> str:
     return shard_name(int.from_bytes(hashlib.blake2b(release_id.encode(), digest_size=8).digest(), "big") % count)
 
 
+def place_film(out: Path, film: Film) -> dict[str, Any]:
+    """Write a film to where it will lie in the release; returns what the record of its shard says of it."""
+    path = out / ".work" / "build" / film.row["file_name"]
+    path.parent.mkdir(exist_ok=True)
+    # No fsync a film: the record holds every size and checksum, and a film that a power cut lost is made again.
+    running = hashlib.sha256()
+    with path.open("wb") as out_file:
+        for part in film.data:
+            out_file.write(part)
+            running.update(part)
+    os.utime(path, (STAMP, STAMP))
+    return {
+        "row": dict(film.row),
+        "report": None if film.report is None else dict(film.report.sections),
+        "content": film.content,
+        "ref": film.ref,
+        "sum": running.hexdigest(),
+        "size": sum(map(len, film.data)),
+    }
+
+
 def land(
     out: Path,
     shard: str,
     members: str,
-    films: list[Film],
+    films: list[dict[str, Any]],
     quarantined: list[Quarantined],
     links: list[dict[str, Any]],
     tallies: Mapping[str, int],
     key: Key,
 ) -> ShardRecord:
-    """Write a shard: films, vault, and last of all the record that says they are there."""
-    build = out / ".work" / "build"
-    record = ShardRecord(shard, members, quarantine=[asdict(q) for q in quarantined], tallies=dict(tallies))
-    for film in films:
-        path = build / film.row["file_name"]
-        path.parent.mkdir(exist_ok=True)
-        # No fsync a film: the record holds every size and checksum, and a film that a power cut lost is made again.
-        path.write_bytes(film.data)
-        os.utime(path, (STAMP, STAMP))
-        record.films.append(
-            {
-                "row": dict(film.row),
-                "report": None if film.report is None else dict(film.report.sections),
-                "content": film.content,
-                "ref": film.ref,
-                "sum": hashlib.sha256(film.data).hexdigest(),
-                "size": len(film.data),
-            }
-        )
+    """Land a shard whose films are placed: the vault, and last of all the record that says they are there."""
+    record = ShardRecord(shard, members, films, [asdict(q) for q in quarantined], dict(tallies))
     vault.seal(out / "vault" / f"{shard}.vault", links, key)
     # Field by field: dataclasses.asdict would copy every row of the shard once more.
     fields = {name: getattr(record, name) for name in record.__slots__}

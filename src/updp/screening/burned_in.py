@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -86,6 +86,30 @@ class Line:
         return sum(c.isalnum() for c in self.text)
 
 
+class Film(Protocol):
+    """What the screen looks at, in one rendering or several of the same size, and paints."""
+
+    def views(self) -> Sequence[NDArray[np.float32]]: ...
+
+    def painted(self, rects: Sequence[Rect], spare: Sequence[Rect]) -> Self: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A film or photograph in values of [0, 1], looked at as it is."""
+
+    pixels: NDArray[np.float32]
+
+    def views(self) -> Sequence[NDArray[np.float32]]:
+        return [self.pixels]
+
+    def painted(self, rects: Sequence[Rect], spare: Sequence[Rect]) -> _Shown:
+        return _Shown(paint_out(self.pixels, rects, spare))
+
+
+AnyFilm = TypeVar("AnyFilm", bound=Film)
+
+
 class Reader(Protocol):
     """An OCR: ``thorough`` looks at full size and in more than one rendering."""
 
@@ -128,40 +152,52 @@ class TextScreen:
             raise Refused(Reason.IMAGE_NOT_COLOUR)
         if not np.isfinite(pixels).all():
             raise Refused(Reason.IMAGE_UNREADABLE)
+        film, boxes = self.screen_film(_Shown(pixels), known, burned_in_flag, subject)
+        return ScreenedFilm(film.pixels, boxes)
+
+    def screen_film(
+        self,
+        film: AnyFilm,
+        known: Sequence[str] = (),
+        burned_in_flag: str | None = None,
+        subject: Rect | None = None,
+    ) -> tuple[AnyFilm, tuple[Box, ...]]:
+        """As ``screen``, of a film that says itself how it is looked at and painted."""
         if self.policy.mode == "off":
-            return ScreenedFilm(pixels, ())
+            return film, ()
         ruled_out = (burned_in_flag or "").strip().upper() == "NO"
         if self.policy.mode == "header":
             if not ruled_out:
                 raise Refused(Reason.BURNED_IN_UNCHECKED)
-            return ScreenedFilm(pixels, ())
+            return film, ()
         reader = self._reader or _rapidocr()
         if reader is None:
             if not ruled_out:
                 raise Refused(Reason.BURNED_IN_UNCHECKED)
-            return ScreenedFilm(pixels, ())
+            return film, ()
         self._reader = reader
-        return self._screen(reader, pixels, _Seeds(known), subject)
+        return self._screen(reader, film, _Seeds(known), subject)
 
     def _screen(
-        self, reader: Reader, pixels: NDArray[np.float32], seeds: _Seeds, subject: Rect | None
-    ) -> ScreenedFilm:
+        self, reader: Reader, film: AnyFilm, seeds: _Seeds, subject: Rect | None
+    ) -> tuple[AnyFilm, tuple[Box, ...]]:
         painted: dict[Rect, Box] = {}
         kept: list[Box] = []
-        film = pixels
         for turn in range(ROUNDS + 1):
-            grey, *tints = planes(film)
-            boxes = [Box(*rect, why="code", painted=True) for rect in find_codes(grey)]
-            lines = reader.read(grey, thorough=turn > 0)
-            # Letters as bright as what is behind them; of colour only whole words count, grain has strokes too.
-            coloured = [line for tint in tints for line in reader.read(tint, thorough=False)]
-            lines += [line for line in coloured if _stands_out_in_colour(line)]
-            boxes += [
-                box
-                for line in lines
-                if turn == 0 or _stands_out(line) or seeds.match(line.text)
-                for box in self._judge(grey, line, seeds)
-            ]
+            boxes: list[Box] = []
+            for view in film.views():
+                grey, *tints = planes(view)
+                boxes += [Box(*rect, why="code", painted=True) for rect in find_codes(grey)]
+                lines = reader.read(grey, thorough=turn > 0)
+                # Letters as bright as what is behind them; of colour only whole words count, grain has strokes too.
+                coloured = [line for tint in tints for line in reader.read(tint, thorough=False)]
+                lines += [line for line in coloured if _stands_out_in_colour(line)]
+                boxes += [
+                    box
+                    for line in lines
+                    if turn == 0 or _stands_out(line) or seeds.match(line.text)
+                    for box in self._judge(grey, line, seeds)
+                ]
             boxes = [box for box in boxes if subject is None or not _feature(box, subject)]
             # what was painted over holds nothing any more that could be in doubt
             boxes = [box for box in boxes if box.why != "doubt" or not _inside(box, painted.values())]
@@ -170,12 +206,12 @@ class TextScreen:
             kept += [box for box in boxes if not box.painted and not any(_meet(box, old) for old in kept)]
             doomed = {(box.x, box.y, box.w, box.h): box for box in boxes if box.painted}
             if not doomed:
-                return ScreenedFilm(film, (*painted.values(), *kept))
+                return film, (*painted.values(), *kept)
             if turn < ROUNDS:
                 painted |= doomed
                 # the rim of a box must not nibble at a marker beside it; a marker inside a box has no such right
                 spare = [(box.x, box.y, box.w, box.h) for box in kept if not _inside(box, doomed.values())]
-                film = paint_out(film, list(doomed), spare)
+                film = film.painted(list(doomed), spare)
         raise Refused(Reason.BURNED_IN_RESIDUAL)
 
     def _judge(self, film: NDArray[np.float32], line: Line, seeds: _Seeds) -> list[Box]:

@@ -35,13 +35,18 @@ def save(dataset: Dataset, path: Path) -> None:
 
 def encode(dataset: Dataset, *, implicit: bool) -> bytes:
     """The whole file: preamble, file meta group, dataset."""
+    return b"".join(encoded_parts(dataset, implicit=implicit))
+
+
+def encoded_parts(dataset: Dataset, *, implicit: bool) -> list[bytes]:
+    """The file in parts that follow each other: a large film need not be copied into one piece."""
     meta = {tag: dataset.file_meta.get_item(tag) for tag in sorted(dataset.file_meta.keys()) if tag != 0x00020000}
     out: list[bytes] = []
     for element in meta.values():
         _element(out, element, False, ["iso8859"])
     group = b"".join(out)
     length = struct.pack("<HH2sHL", 2, 0, b"UL", 4, len(group))
-    return b"".join((b"\0" * 128, b"DICM", length, group, *_dataset(dataset, implicit, ["iso8859"])))
+    return [b"\0" * 128, b"DICM", length, group, *_dataset(dataset, implicit, ["iso8859"])]
 
 
 def _dataset(dataset: Dataset, implicit: bool, inherited: list[str]) -> list[bytes]:

@@ -37,7 +37,7 @@ def conformance(policy: Policy) -> str:
     listed = [row for tag, row in rows.items() if f"{tag:08X}" not in {tag for tag, *_ in further}]
     counts = Counter(row.action for row in listed)
     counts.update(tables.repeating().values())  # type: ignore[arg-type]
-    chosen = ("basic", *options(policy.header), *(("pixels",) if policy.burned_in.mode == "ocr" else ()))
+    chosen = ("basic", *options(policy.headers), *(("pixels",) if policy.burned_in.mode == "ocr" else ()))
     codes = tables.method_codes()
 
     out = [
@@ -58,7 +58,7 @@ def conformance(policy: Policy) -> str:
         "The codes answered yes are written to De-identification Method Code Sequence (0012,0064), and (0012,0062) is",
         "YES. Clean Pixel Data is written only to objects whose film was read for burned-in text.",
         f"Longitudinal Temporal Information Modified (0028,0303) is "
-        f"{'MODIFIED' if policy.header.retain_longitudinal else 'REMOVED'}.",
+        f"{'MODIFIED' if policy.headers.retain_longitudinal else 'REMOVED'}.",
         "",
         "## Basic actions",
         "",
@@ -88,7 +88,7 @@ def conformance(policy: Policy) -> str:
     dates = (
         "Dates move back by whole weeks and times round the clock, both by an amount of the patient's own derived from "
         "the key; seconds and fractions of a second are drawn anew by key."
-        if policy.header.retain_longitudinal
+        if policy.headers.retain_longitudinal
         else "Dates and times take their basic action."
     )
     out += [
@@ -124,7 +124,7 @@ def conformance(policy: Policy) -> str:
         "",
         "The content tree is walked whole: names become surrogates, dates and UIDs follow the rules above, text passes "
         "the report detector."
-        if policy.header.clean_structured_content
+        if policy.headers.clean_structured_content
         else "The content tree keeps its shape and is filled with dummies.",
         "",
         "## Burned-in text",

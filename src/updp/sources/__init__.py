@@ -58,11 +58,14 @@ def open_source(
     max_pixels: int | None = None,
     min_side: int | None = None,
     mapping: SourcePolicy | None = None,
+    native: bool = False,
+    projections: bool = False,
 ) -> Source:
     """The source at ``path``, its layout recognised unless given; its domain is that of the layout unless given.
 
     ``max_pixels`` and ``min_side`` default to the policy's defaults. ``mapping`` says which column of a table holds
-    what; the layout is then ``manifest``.
+    what; the layout is then ``manifest``. ``native`` loads films as they are stored, in place of grey values in [0, 1];
+    ``projections`` takes DICOM radiographs of other kinds than CR, DX and secondary capture too.
     """
     from updp.sources.manifest import described
 
@@ -107,6 +110,8 @@ def open_source(
             limit=limit,
             max_pixels=max_pixels,
             min_side=min_side,
+            **({"native": native} if native else {}),
+            **({"projections": projections} if projections else {}),
             **({"mapping": mapping} if mapped else {}),
         )
     except BadSource as error:
@@ -123,8 +128,10 @@ def open_sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Source]]:
         yield source.layout if seen[source.layout] == 1 else f"{source.layout}-{seen[source.layout]}", source
 
 
-def open_under(policy: Policy, path: Path, layout: str | None = None, limit: int | None = None) -> Source:
-    """The source at ``path`` as a policy takes it."""
+def open_under(
+    policy: Policy, path: Path, layout: str | None = None, limit: int | None = None, *, native: bool = False
+) -> Source:
+    """The source at ``path`` as a policy takes it; ``native`` loads films as they are stored."""
     return open_source(
         path,
         layout,
@@ -134,4 +141,6 @@ def open_under(policy: Policy, path: Path, layout: str | None = None, limit: int
         max_pixels=policy.image.max_pixels,
         min_side=policy.image.min_side,
         mapping=policy.source,
+        native=native,
+        projections=policy.image.native,
     )

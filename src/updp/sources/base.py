@@ -17,7 +17,7 @@ from updp.core.policy import ImagePolicy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
 from updp.domains.base import Domain
-from updp.imaging.read import is_dicom, read_with_window
+from updp.imaging.read import is_dicom, read_native, read_with_window
 from updp.sources import sections
 from updp.sources.dicom_files import load_film, read_structured_report
 from updp.sources.files import find, read_report
@@ -61,6 +61,8 @@ class Layout(ABC):
         limit: int | None = None,
         max_pixels: int | None = None,
         min_side: int | None = None,
+        native: bool = False,
+        projections: bool = False,
     ) -> None:
         defaults = ImagePolicy.model_construct()
         self.root = root
@@ -69,6 +71,8 @@ class Layout(ABC):
         self.limit = limit
         self.max_pixels = defaults.max_pixels if max_pixels is None else max_pixels
         self.min_side = defaults.min_side if min_side is None else min_side
+        self.native = native  # films are loaded as they are stored
+        self.projections = projections  # DICOM films of other parts of the body are taken too
         self.skipped = 0
 
     @classmethod
@@ -122,7 +126,9 @@ class Layout(ABC):
         if study.path is None:
             raise Refused(Reason.IMAGE_MISSING)
         if is_dicom(study.path):
-            return load_film(study, max_pixels=self.max_pixels, min_side=self.min_side)
+            return load_film(study, max_pixels=self.max_pixels, min_side=self.min_side, native=self.native)
+        if self.native:
+            return study.but(native=read_native(study.path, max_pixels=self.max_pixels, min_side=self.min_side))
         pixels, window = read_with_window(
             study.path, max_pixels=self.max_pixels, min_side=self.min_side, channels=self.domain.channels
         )

@@ -20,7 +20,7 @@ from updp.core.reasons import Reason, Refused
 from updp.core.record import Study
 from updp.imaging.read import is_dicom
 from updp.sources.base import Layout, Refusal
-from updp.sources.dicom_files import FILMS, REPORTS, read_tags, text_of, view_in
+from updp.sources.dicom_files import FILMS, PROJECTIONS, REPORTS, read_tags, text_of, view_in
 from updp.sources.fields import date_of, number_of
 from updp.sources.files import INCOMING, Members, files_below, find
 
@@ -102,7 +102,7 @@ class Dicom(Layout):
 
     def _study(self, header: Any, path: Path, inside: str) -> Study:
         kind = text_of(header, "SOPClassUID")
-        if kind not in FILMS:
+        if kind not in (FILMS | PROJECTIONS if self.projections else FILMS):
             # Every object has a class (PS3.3 C.12.1); one without it is a file whose header did not survive.
             raise Refused(Reason.NOT_A_FILM if kind else Reason.DICOM_UNREADABLE)
         film_id, study_id = text_of(header, "SOPInstanceUID"), text_of(header, "StudyInstanceUID")

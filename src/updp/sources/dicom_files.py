@@ -11,7 +11,7 @@ from updp.core.global_state import quiet
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
 from updp.domains.chest.views import View, view_of
-from updp.imaging.dicom import DICOMDIR, read_dicom, windowed
+from updp.imaging.dicom import DICOMDIR, read_dicom, stored, windowed
 from updp.sources import sections
 from updp.sources.fields import age_of, date_of, sex_of
 from updp.sources.files import checked_text
@@ -26,6 +26,16 @@ FILMS = {
     "1.2.840.10008.5.1.4.1.1.7.2",
     "1.2.840.10008.5.1.4.1.1.7.3",
     "1.2.840.10008.5.1.4.1.1.7.4",
+}
+#: Further projection radiographs, for releases of native films: mammography and intra-oral (each for presentation and
+#: for processing), X-ray angiography and fluoroscopy, of which single frames are taken.
+PROJECTIONS = {
+    "1.2.840.10008.5.1.4.1.1.1.2",
+    "1.2.840.10008.5.1.4.1.1.1.2.1",
+    "1.2.840.10008.5.1.4.1.1.1.3",
+    "1.2.840.10008.5.1.4.1.1.1.3.1",
+    "1.2.840.10008.5.1.4.1.1.12.1",
+    "1.2.840.10008.5.1.4.1.1.12.2",
 }
 #: Basic Text, Enhanced, Comprehensive, Comprehensive 3D and Extensible SR; not the dose reports.
 REPORTS = {f"1.2.840.10008.5.1.4.1.1.88.{kind}" for kind in (11, 22, 33, 34, 35)}
@@ -84,20 +94,23 @@ def view_in(header: Any) -> View | None:
     return named.pop() if len(named) == 1 else None
 
 
-def load_film(study: Study, *, max_pixels: int, min_side: int) -> Study:
+def load_film(study: Study, *, max_pixels: int, min_side: int, native: bool = False) -> Study:
     """The study with pixels, header, and what the header says about the patient where the source did not."""
     dataset = read_dicom(study.path or Path(), max_pixels=max_pixels)
-    pixels, window = windowed(dataset, max_pixels=max_pixels, min_side=min_side)
+    if native:
+        study = study.but(native=stored(dataset, max_pixels=max_pixels, min_side=min_side))
+    else:
+        pixels, window = windowed(dataset, max_pixels=max_pixels, min_side=min_side)
+        study = study.but(pixels=pixels).noted(window=window)
     with quiet():
         del dataset.PixelData
     return study.but(
-        pixels=pixels,
         header=dataset,
         view=study.view or view_in(dataset),
         age=study.age if study.age is not None else age_of(text_of(dataset, "PatientAge")),
         sex=study.sex or sex_of(text_of(dataset, "PatientSex")),
         date=study.date or date_of(text_of(dataset, "StudyDate")),
-    ).noted(window=window)
+    )
 
 
 def read_structured_report(path: Path) -> Report:

@@ -212,7 +212,7 @@ def _exhibit(
     from updp.sources import open_source
 
     image, sections, domain = policy.image, policy.report.sections, source.domain
-    shape = (image.size, image.size, *((domain.channels,) if domain.channels > 1 else ()))
+    shape = (image.side, image.side, *((domain.channels,) if domain.channels > 1 else ()))
     copy = open_source(release, "release", domain=domain.name, frontal_only=False, min_side=1)
     own = {item.film_id: item for item in copy if isinstance(item, Study)}
     counterparts = [own[one.name] if one.released else None for one in originals]
@@ -230,7 +230,7 @@ def _exhibit(
 
     def real_films() -> Iterator[NDArray[np.uint8]]:
         for study in studies:
-            yield grey8(square(loaded(source, study), image.size, "crop" if padded else image.fit))
+            yield grey8(square(loaded(source, study), image.side, "crop" if padded else image.fit))
 
     def released_films() -> Iterator[NDArray[np.uint8]]:
         for study, origin in zip(counterparts, studies, strict=True):
@@ -240,14 +240,14 @@ def _exhibit(
             pixels = loaded(copy, study)
             if padded:
                 pixels = without_bars(pixels, loaded(source, origin).shape)
-            yield grey8(square(pixels, image.size, "crop" if padded else image.fit))
+            yield grey8(square(pixels, image.side, "crop" if padded else image.fit))
 
     texts = [report_text(source, study, sections) for study in studies]
     described = [_described(study) for study in studies]
     ids = "\n".join(one.name for one in originals)
-    real = decoded(cache, ("real", digest, ids, image.size, padded or image.fit), count, shape, real_films)
+    real = decoded(cache, ("real", digest, ids, image.side, padded or image.fit), count, shape, real_films)
     listing = file_sum(release / "checksums.sha256")
-    released = decoded(cache, ("released", listing, ids, image.size, padded), count, shape, released_films)
+    released = decoded(cache, ("released", listing, ids, image.side, padded), count, shape, released_films)
     views, labels = np.array([study.view or "" for study in described]), label_matrix(described, texts, domain)
     return Exhibit(
         real=real,

@@ -134,7 +134,7 @@ def take_sample(
         raise NoSample("none of the sampled films can be read")
     studies = [cleaned for cleaned, _ in kept]
     ids = "\n".join(study.film_id for study in studies)
-    what = ("sample", ids, image.size, image.fit, _sum(pixels))
+    what = ("sample", ids, image.side, image.fit, _sum(pixels))
     real = decoded(cache, what, len(kept), pixels[0].shape, lambda: iter(pixels))
     return Sample(
         studies=studies,
