@@ -1,4 +1,4 @@
-# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make docs`.
+# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make docs`, `make wheel`.
 PYTHON ?= python3.11
 PIP = .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 export PIP_CONSTRAINT =
@@ -14,6 +14,10 @@ test: .venv/.dev .venv/.browser .venv/.dcmtk
 	.venv/bin/python -m pytest -n 2 --dist loadfile
 	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
 	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
+
+# The wheels in a clean environment, with no checkout: they have the weights, and the demonstration runs.
+wheel: .venv/bin/python
+	.venv/bin/python packaging/check_wheel.py
 
 docs: .venv/.docs
 	.venv/bin/python docs/generate.py
@@ -49,4 +53,4 @@ docs: .venv/.docs
 clean:
 	rm -rf .venv demo-out site
 
-.PHONY: demo test docs clean
+.PHONY: demo test wheel docs clean

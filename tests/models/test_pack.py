@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -106,7 +107,7 @@ def test_a_role_the_pack_does_not_fill_is_named(folder):
 
 
 def test_an_unknown_pack_lists_the_known_ones(tmp_path):
-    with pytest.raises(PackError, match=r"no pack .nowhere.: not a folder with pack\.toml, nor an embedded pack"):
+    with pytest.raises(PackError, match=r"no pack .nowhere.: not a folder with pack\.toml, nor an installed pack"):
         load_pack("nowhere")
     with pytest.raises(PackError, match="no pack"):
         load_pack(tmp_path)
@@ -153,3 +154,12 @@ class TestEmbedded:
     def test_its_vocabulary_holds_names_to_block(self):
         words = load_pack("cxr256").vlm.tokenizer.get_vocab()
         assert {"smith", "january", "male", "cardiomegaly"} <= set(words)
+
+
+def test_packs_of_the_second_distribution_are_found_where_it_is_installed(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "site" / "updp_packs" / "further")
+    with pytest.raises(PackError, match="updp-packs"):
+        load_pack("further")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert "further" in [pack.path.name for pack in list_packs()]
+    assert load_pack("further").path == tmp_path / "site" / "updp_packs" / "further"

@@ -28,12 +28,12 @@ POLICY = (
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "run.json": "df0017cf70e6e0aa",
+    "run.json": "ffba0fa98d433502",
     "unmeasured/README.md": "ce19b507b48f14fd",
     "unmeasured/evidence": "858a966fbd61e2ea",
     "unmeasured/images": "4887af8c934cfaf4",
     "unmeasured/manifest.parquet": "69e6673365010237",
-    "unmeasured/policy.toml": "34d33a0e7fe1f494",
+    "unmeasured/policy.toml": "9b951ed1d90b2acb",
     "unmeasured/reports": "7d7a2911766a6e18",
 }
 

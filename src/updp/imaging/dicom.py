@@ -161,7 +161,7 @@ def _stored(dataset: Any) -> Native:
         dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
         dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = 8, 8, 7, 0
         film = Native(values, 8)
-        blank = values.min() == values.max()
+        blank = bool(values.min() == values.max())
     else:
         allocated, bits = int(dataset.BitsAllocated), int(dataset.BitsStored)
         if allocated not in (8, 16) or not 2 <= bits <= allocated or int(dataset.HighBit) != bits - 1:

@@ -9,6 +9,7 @@ from elsewhere.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -170,23 +171,34 @@ def embedded_packs() -> Path:
     return Path(str(resources.files("updp"))) / "packs"
 
 
+def _installed() -> list[Path]:
+    """The folders of installed packs: the package's own, and that of the distribution ``updp-packs``."""
+    further = importlib.util.find_spec("updp_packs")
+    return [embedded_packs(), *map(Path, (further.submodule_search_locations or ()) if further else ())]
+
+
 def list_packs(folder: Path | str | None = None) -> list[Pack]:
-    """The packs inside the package (or inside `folder`), unverified: for listing."""
-    root = embedded_packs() if folder is None else Path(folder)
-    return [Pack(toml.parent, _describe(toml)) for toml in sorted(root.glob("*/pack.toml"))]
+    """The installed packs (or those inside `folder`), unverified: for listing."""
+    roots = _installed() if folder is None else [Path(folder)]
+    found: dict[str, Path] = {}
+    for toml in (toml for root in roots for toml in sorted(root.glob("*/pack.toml"))):
+        found.setdefault(toml.parent.name, toml)
+    return [Pack(toml.parent, _describe(toml)) for _, toml in sorted(found.items())]
 
 
 def load_pack(name_or_path: str | Path, verify: bool = True) -> Pack:
     """Open a pack by the name of an embedded one or by its folder; every file is checked against its hash."""
     path = Path(name_or_path)
     if not (path / "pack.toml").is_file():
-        embedded = embedded_packs() / str(name_or_path)
-        if len(path.parts) != 1 or not (embedded / "pack.toml").is_file():
+        installed = [root / path for root in _installed()] if len(path.parts) == 1 else []
+        held = [folder for folder in installed if (folder / "pack.toml").is_file()]
+        if not held:
             known = ", ".join(pack.name for pack in list_packs()) or "none"
             raise PackError(
-                f"no pack {str(name_or_path)!r}: not a folder with pack.toml, nor an embedded pack ({known})"
+                f"no pack {str(name_or_path)!r}: not a folder with pack.toml, nor an installed pack ({known}); "
+                "further packs are in the distribution updp-packs"
             )
-        path = embedded
+        path = held[0]
     info = _describe(path / "pack.toml")
     if verify:
         for name, expected in info.get("sha256", {}).items():

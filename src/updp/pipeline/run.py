@@ -379,7 +379,7 @@ def _process(job: Job, shard: Shard) -> ShardRecord:
     passed: list[tuple[Study, Study, Override]] = []
     kept_back: list[tuple[Study | Refusal, Stopped]] = []
     films: list[dict[str, Any]] = []
-    links: list[dict[str, str]] = []
+    links: list[dict[str, Any]] = []
     tallies = Counter[str]()
 
     def finish() -> None:

@@ -301,7 +301,7 @@ class MakeFilm:
             if result.pixels is None or result.refused is not None:
                 out.append(Stopped("image", result.refused or Reason.METHOD_REFUSED))
             else:
-                made_of = {"pixels": result.pixels}
+                made_of: dict[str, Any] = {"pixels": result.pixels}
                 if study.native is not None:
                     made_of = {"pixels": None, "native": study.native.of(result.pixels)}
                 out.append(study.but(**made_of).noted(decided=dict(result.decided)))

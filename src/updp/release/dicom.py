@@ -148,10 +148,9 @@ def _pixel_data(film: Native, syntax: str, *, in_place: bool = False) -> Any:
     tag = BaseTag(_PIXEL_DATA)
     if syntax == SYNTAXES["explicit-le"]:
         values = film.values
-        if in_place and values.nbytes % 2 == 0 and values.flags.c_contiguous:
-            data = values.data.cast("B")
-        else:
-            data = values.tobytes() + b"\0" * (values.nbytes % 2)
+        data: Any = values.data.cast("B") if in_place and values.flags.c_contiguous else values.tobytes()
+        if len(data) % 2:
+            data = bytes(data) + b"\0"
         return RawDataElement(tag, "OW", len(data), data, 0, False, True)
     from pydicom.encaps import encapsulate
     from pydicom.pixels.encoders.base import get_encoder
