@@ -9,6 +9,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "updp"
 #: Tests of a behaviour that no single module has, and what it is.
 WHOLE = {
+    "test_deploy.py": "the files of a service",
     "test_docs.py": "the documentation",
     "test_extensions.py": "members that other packages add",
     "test_imports.py": "the import graph",

@@ -1,13 +1,15 @@
 """What a command tells machines: JSON, a log, exit codes."""
 
 import json
+import logging
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.cli.test_cli import deidentify, place, updp  # noqa: F401 - a fixture
 from tests.conftest import CANARIES
-from updp.cli.session import Session, arranged, begin, ended, told
+from updp.cli.session import Session, arranged, begin, ended, open_log, told
 
 
 @pytest.mark.parametrize(
@@ -195,3 +197,16 @@ def test_what_a_user_may_well_give_ends_in_a_sentence(answers, name):
     assert code in (2, 3), said
     assert "unexpected" not in said
     assert "Traceback" not in said
+
+
+def test_a_service_logs_json_lines_on_standard_error(capsys):
+    logger = logging.getLogger("updp")
+    handlers, level = list(logger.handlers), logger.level
+    try:
+        open_log(Path("-"))
+        logger.info("batch", extra={"facts": {"studies": 2}})
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["studies"]) == ("batch", 2)

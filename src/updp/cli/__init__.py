@@ -20,8 +20,8 @@ from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
 _MODULES = (
-    "start", "release", "evaluation", "review", "network", "reports", "demonstration", "listings", "training", "bench",
-    "secrets",
+    "start", "release", "evaluation", "review", "network", "watch", "reports", "demonstration", "listings", "training",
+    "bench", "secrets",
 )  # fmt: skip
 for _module in _MODULES:
     import_module(f"updp.cli.{_module}")

@@ -54,7 +54,8 @@ def _settings(
         bool, typer.Option("--json", help="Print the outcome as one JSON object; words go to standard error.")
     ] = False,
     log: Annotated[
-        Path | None, typer.Option(help="Note events, counts and reason codes here, as JSON lines (0600).")
+        Path | None,
+        typer.Option(help="Note events, counts and reason codes here, as JSON lines (0600); - is standard error."),
     ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show where in the code an error happened (never patient data).")

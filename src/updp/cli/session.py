@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -103,9 +104,13 @@ class _Lines(logging.Formatter):
 
 
 def open_log(path: Path) -> None:
-    """Note what happens, from now on, at the end of this file."""
-    handler = logging.FileHandler(path, encoding="utf-8")
-    path.chmod(0o600)
+    """Note what happens, from now on, at the end of this file; "-" is standard error, for services."""
+    handler: logging.Handler
+    if str(path) == "-":
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        handler = logging.FileHandler(path, encoding="utf-8")
+        path.chmod(0o600)
     handler.setFormatter(_Lines())
     logger = logging.getLogger("updp")
     logger.addHandler(handler)

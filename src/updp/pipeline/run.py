@@ -502,12 +502,17 @@ def _tally(tallies: Counter[str], study: Study) -> None:
 # -- the output folder -----------------------------------------------------------------------------------------------
 
 
-def _check_places(source: Path, out: Path) -> None:
+def check_apart(source: Path, out: Path) -> None:
+    """Refuse a source and an output that lie inside each other."""
     real_source, real_out = source.resolve(), out.resolve()
     if real_out == real_source or real_source in real_out.parents:
         raise RunError("the output lies inside the source; choose a folder outside it")
     if real_out in real_source.parents:
         raise RunError("the source lies inside the output; choose another output folder")
+
+
+def _check_places(source: Path, out: Path) -> None:
+    check_apart(source, out)
     if out.exists() and not out.is_dir():
         raise RunError("the output is a file; choose a folder")
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in (".work", "run.json")):

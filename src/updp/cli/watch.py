@@ -1,0 +1,67 @@
+"""`updp watch`: releases of studies as they arrive."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from updp.cli.app import WRONG_USE, KeyOption, app
+from updp.cli.console import open_key, print_outcome
+from updp.cli.network import MetricsOption, published
+from updp.cli.session import console_of, say, told
+
+
+@app.command()
+def watch(
+    source: Annotated[Path, typer.Argument(help="The folder that DICOM studies arrive in, one folder per study.")],
+    out: Annotated[Path, typer.Argument(help="Where the dated releases go.")],
+    quiet: Annotated[
+        float, typer.Option(min=0, help="Seconds without a change after which a study is complete.")
+    ] = 300,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the folder.")] = 30,
+    at_least: Annotated[int, typer.Option(min=1, help="Studies that make a batch; fewer wait for others.")] = 1,
+    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Policy file (TOML), or a preset: strict, research, clean-only.")
+    ] = None,
+    key: KeyOption = None,
+    engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    once: Annotated[bool, typer.Option("--once", help="End when every study that is there has been taken.")] = False,
+    metrics: MetricsOption = None,
+) -> None:
+    """Make dated releases of studies as they arrive, until stopped. May be killed at any moment; start it again."""
+    from updp.core.policy import Policy
+    from updp.pipeline.watch import Watch
+
+    console = console_of()
+    settings = Policy.load(policy) if policy else Policy()
+    if method is not None:
+        settings = settings.model_copy(update={"method": settings.method.model_copy(update={"name": method})})
+    further: dict[str, Any] = {"engine": engine, "workers": workers, "seed": seed}
+    watched = Watch(source, out, quiet, 1 if once else at_least, settings, open_key(key, console), further)
+    made: list[str] = []
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as Ctrl-C
+    try:
+        with watched.owned(), published(watched.metrics, metrics):
+            say(f"Watching {source}. Stop with Ctrl-C.")
+            while True:
+                for outcome in watched.look():
+                    made.append(str(outcome.folder))
+                    print_outcome(console, outcome)
+                if once and watched.failing:
+                    say("A batch could not be made; the log says why. The same command tries again.")
+                    raise typer.Exit(WRONG_USE)
+                if once and watched.idle:
+                    break
+                time.sleep(every)
+    except KeyboardInterrupt:
+        say("Stopped. The same command goes on from here.")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        told(batches=made)
