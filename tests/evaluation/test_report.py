@@ -13,6 +13,7 @@ from updp.core.questions import QUESTIONS
 from updp.evaluation.evaluate import evaluate
 from updp.evaluation.report import (
     BadFrontier,
+    changes,
     curve_points,
     read_frontier,
     summary,
@@ -142,7 +143,8 @@ def test_the_page_leads_with_one_sentence_and_a_row_for_every_question(made, key
         assert f"<b>{question.title}</b>" in page
     assert "0.510 <span" in page
     assert "at most 0.55" in page
-    assert "What would change the verdict" not in page
+    assert page.index("What would change the verdict") < page.index("What holds")
+    assert "Usefulness: a policy that asks for more than" in page
 
 
 def test_the_page_says_what_failed_and_what_would_change_it(made, key, tmp_path):
@@ -161,6 +163,28 @@ def test_a_proof_by_construction_is_named_in_the_sentence_and_the_row():
     (row,) = summary(facts, Policy(), [])
     assert (row["kind"], row["detail"], row["m"]) == ("by construction", "12 of 12 equal", None)
     assert (row["n"], row["unit"]) == (12, "records")
+
+
+def test_a_bound_that_asks_for_nothing_says_so_and_shows_what_the_record_tells():
+    check = {
+        "name": "record",
+        "question": "record",
+        "outcome": "held",
+        "kind": "measured",
+        "detail": "",
+        "more_patients": False,
+    }
+    cell, alone = (
+        replace(figure(metric, value, low, 1.0), question="record")
+        for metric, value, low in (("smallest cell", 1.0, 1.0), ("alone with their record", 0.71, 0.43))
+    )
+    facts = {"counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]}}
+    (row,) = summary(facts, Policy(), [cell, alone])
+    assert row["bound"] == "the policy asks for none"
+    assert row["about"] == ["What it tells: alone with their record 0.71 [0.43, 1.00]."]
+    assert changes(facts, Policy(), [cell, alone]) == [
+        "The record: a policy that asks for more than 1.00. It asks for 0.00."
+    ]
 
 
 def test_a_certificate_shows_its_own_figure_beside_the_bound_and_says_on_whom():

@@ -210,7 +210,7 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
         names = [row[0] for row in base.execute("SELECT file_name FROM films")]
         base.execute("DELETE FROM films")
         base.executemany(
-            "INSERT INTO films VALUES (?, ?, ?, 'p', 'PA', '|Effusion|', '', ?, '00000', 0, 0.5, NULL, NULL)",
+            "INSERT INTO films VALUES (?, ?, ?, 'p', 'PA', '|Effusion|', '', ?, '00000', 0, NULL, 0.5, NULL)",
             [(n, f"f{n}", f"q{n}", names[n % len(names)]) for n in range(10_000)],
         )
     thread = threading.Thread(target=ready.server.run, kwargs={"sockets": [ready.listening]}, daemon=True)

@@ -60,7 +60,10 @@ def page(
     """
     judged = evaluation_part(facts, policy, films, beside) if "evaluation" in facts else Markup()
     read = readers_part(facts["readers"]) if "readers" in facts else Markup()
-    return evidence_page(facts, policy, title=title, notice=notice, pairs=pairs, evaluation=judged + read)
+    sentence = verdict_sentence(facts) if judged else ""
+    return evidence_page(
+        facts, policy, title=title, notice=notice, pairs=pairs, evaluation=judged + read, sentence=sentence
+    )
 
 
 def evaluation_part(
@@ -78,10 +81,9 @@ def evaluation_part(
         .render(
             facts=facts,
             about=facts["evaluation"],
-            sentence=verdict_sentence(facts),
             rows=summary(facts, policy, measured),
             other=None if beside is None else _other(*beside),
-            changes=changes(facts),
+            changes=changes(facts, policy, measured),
             holds=[a for a in answers if a["outcome"].good],
             fails=[a for a in answers if a["outcome"] in (Outcome.FAILED, Outcome.UNANSWERED)],
             open=[a for a in answers if a["outcome"] is Outcome.NOT_ASKED],
@@ -169,7 +171,7 @@ def verdict_sentence(facts: Mapping[str, Any]) -> str:
         counted = [(words, sum(check["kind"] == kind for check in checks)) for kind, words in KINDS.items()]
         how = ", ".join(f"{count} {words}" for words, count in counted if count)
         exempt = named(Outcome.NOT_APPLICABLE)
-        rest = f"; does not arise: {exempt}" if exempt else ""
+        rest = f"; one question does not arise: {exempt}" if exempt else ""
         return f"This release of {films} may leave: every question of its policy is answered and holds ({how}){rest}."
     if failed := named(Outcome.FAILED):
         return f"This release of {films} may not leave: {failed} failed."
@@ -197,14 +199,19 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
         bounded = [(m, b) for m in figures if m.question == question.id and (b := question.bound_of(m)) and m.measured]
         if bounded:
             worst, bound = min(bounded, key=lambda pair: pair[1].margin(policy.gate, pair[0]))
-            word = "at least" if bound.side == "lower" else "at most"
-            end = "lower" if bound.side == "lower" else "upper"
-            words = f"{end} end {word} {bound.allowed(policy.gate, worst):.2f}"
-            row |= {"m": worst, "bound": words, "n": worst.n, "unit": worst.unit}
+            allowed, lower = bound.allowed(policy.gate, worst), bound.side == "lower"
+            asked = not (lower and allowed == 0)
+            words = f"lower end at least {allowed:.2f}" if lower else f"upper end at most {allowed:.2f}"
+            row |= {"m": worst, "bound": words if asked else "the policy asks for none", "n": worst.n}
+            row |= {"unit": worst.unit, "end": worst.low if lower else worst.high, "allowed": allowed, "lower": lower}
+            if not asked:  # what holds because nothing is asked is shown as it is
+                shown = [m for m in figures if m.question == question.id and m.metric in question.shown and m.measured]
+                told = "; ".join(f"{m.title} {m.value:.2f} [{m.low:.2f}, {m.high:.2f}]" for m in shown)
+                row["about"] = [f"What it tells: {told}."] if shown else []
         if check["kind"] == Kind.CERTIFIED:
-            row["about"] = [_cohort(one) for one in certificates] + [
-                f"Unlike that cohort: {text}." for text in facts.get("unlike_the_cohort", [])
-            ]
+            unlike = facts.get("unlike_the_cohort", [])
+            row["about"] = [_cohort(one) for one in certificates]
+            row["about"] += [f"Unlike that cohort: {'; '.join(unlike)}."] if unlike else []
         if check["kind"] == Kind.CONSTRUCTION:
             counted, unit = ("reports", "reports") if question.id == "text" else (construction.CHECKED, "records")
             row |= {"n": facts.get("tallies", {}).get(counted), "unit": unit}
@@ -221,24 +228,37 @@ def _cohort(certificate: Mapping[str, Any]) -> str:
     )
 
 
-def changes(facts: Mapping[str, Any]) -> list[str]:
-    """What would change the verdict, check by check."""
-    out = []
+def changes(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measurement]) -> list[str]:
+    """What would change the verdict, check by check: first what stands against it, then how far the rest would hold."""
+    against, holding = [], []
+    rows = {row["title"]: row for row in summary(facts, policy, measured)}
     for check in facts["gate"]["checks"]:
         outcome = Outcome(check["outcome"])
         question = QUESTIONS.get(check["question"] or "")
         title = question.title if question else check["name"].capitalize()
+        row = rows.get(title)
         if outcome is Outcome.FAILED and check["more_patients"]:
-            out.append(f"{title}: more patients, since only the interval reaches beyond the bound. {check['detail']}")
+            words = "more patients, since only the interval reaches beyond the bound."
+            against.append(f"{title}: {words} {check['detail']}")
         elif outcome is Outcome.FAILED:
-            out.append(f"{title}: another method or strength; more patients would not help. {check['detail']}")
+            against.append(f"{title}: another method or strength; more patients would not help. {check['detail']}")
         elif outcome is Outcome.UNANSWERED:
-            out.append(f"{title}: an answer. {check['detail']}")
+            against.append(f"{title}: an answer. {check['detail']}")
         elif outcome is Outcome.NOT_ASKED:
-            out.append(f"{title}: asking it. {check['detail']}")
-    return out
+            against.append(f"{title}: asking it. {check['detail']}")
+        elif outcome is Outcome.HELD and row is not None and row["m"] is not None:
+            limit = f"{'more' if row['lower'] else 'less'} than {row['end']:.2f}"
+            holding.append(f"{title}: a policy that asks for {limit}. It asks for {row['allowed']:.2f}.")
+        elif outcome is Outcome.HELD and check["kind"] == Kind.CONSTRUCTION:
+            holding.append(f"{title}: a single counterexample. None was found in {row['n'] if row else 0}.")
+    return against + holding
 
 
+#: Said before what holds, where it was not measured on the patients of the release.
+_ANSWERED: Mapping[str, str] = {
+    Kind.CONSTRUCTION: "By construction. ",
+    Kind.CERTIFIED: "By certificate, measured on other patients. ",
+}
 #: Said of a question that no figure answers.
 NO_ANSWER = "The question was asked and could not be answered; without an answer nothing may leave."
 
@@ -254,7 +274,7 @@ def _answers(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
                 out.append({"title": check["name"].capitalize(), "outcome": outcome, "words": "", "detail": detail})
             continue
         words = {
-            Outcome.HELD: question.holds,
+            Outcome.HELD: _ANSWERED.get(check["kind"] or "", "") + question.holds,
             Outcome.FAILED: question.unsure if check["more_patients"] else question.fails,
             Outcome.UNANSWERED: NO_ANSWER,
             Outcome.NOT_ASKED: f"Not asked in this evaluation: {question.asks}",

@@ -105,9 +105,10 @@ def evidence_page(
     notice: str = "",
     pairs: list[dict[str, Any]] | None = None,
     evaluation: str = "",
+    sentence: str = "",
 ) -> str:
     """The evidence as one self-contained page. ``pairs`` shows films before and after: for inside the hospital only.
-    ``evaluation`` is what attacks and measures found, as HTML (``updp.evaluation.report``)."""
+    ``evaluation`` is what attacks and measures found, as HTML; ``sentence`` is the verdict."""
     tallies = facts["tallies"]
     phi = [(name.removeprefix("phi/"), count) for name, count in tallies.items() if name.startswith("phi/")]
     kept = {name.removeprefix("retention/"): n for name, n in tallies.items() if name.startswith("retention/")}
@@ -122,6 +123,7 @@ def evidence_page(
             policy=policy,
             pairs=pairs or [],
             evaluation=evaluation,
+            sentence=sentence,
             boundary=boundary(policy),
             phi=phi,
             retention=[(k, kept.get(f"{k}_before", 0), kept.get(f"{k}_after", 0)) for k in kinds],

@@ -85,7 +85,7 @@ def analyse(plan: Plan, given: Mapping[str, Mapping[int, Answer]], *, seed: int 
         more = {"better": "higher", "protocol": None, "chance": None, "patients": table.patients} | more
         patients = more.pop("patients")
         detail = {"simulated": True} if plan.simulated else {}
-        if plan.simulated:
+        if plan.simulated and not regime.endswith(tuple(who)):  # their names say so themselves
             regime = f"{regime} (simulated)"
         if not len(patients):
             out.append(

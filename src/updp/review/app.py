@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from updp.core.questions import QUESTIONS
 from updp.core.reasons import REPAIR, Reason
 from updp.core.storage import OutputError
 from updp.pipeline.decisions import OVERRULED, BadDecision, Decision, Kind
@@ -221,7 +222,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk")
     def overview(request: Request) -> Response:
         _person(request, "officer")
-        from updp.evaluation.report import changes, verdict_sentence
+        from updp.evaluation.report import KINDS, verdict_sentence
 
         facts = desk.facts
         return page(
@@ -229,7 +230,8 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             request,
             facts=facts,
             sentence=verdict_sentence(facts),
-            changes=changes(facts)[:6],
+            titles={one.id: one.title for one in QUESTIONS.values()},
+            kinds=KINDS,
             counts=desk.index.counts(),
             reasons=[(code, count, REPAIR[Reason(code)]) for code, count in desk.index.reasons()],
             policy=desk.policy,
