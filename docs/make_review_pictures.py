@@ -1,8 +1,8 @@
 """Make the pictures of the review page from the virtual hospital: python docs/make_review_pictures.py DEMO
 
 DEMO is a folder with ``hospital``, ``run`` and ``key``, as `updp demo --out DEMO` leaves it. Needs the extra `review`,
-Playwright and Debian's chromium. Readers of the result are simulated, and the picture says so. With ``--check FOLDER``
-every page is drawn at 1280 and 2560 pixels, light and dark, for people to look at.
+Playwright and Debian's chromium. The result is that of 120 invented patients and simulated readers, and the picture
+says so. With ``--check FOLDER`` every page is drawn at 1280 and 2560 pixels, light and dark, for people to look at.
 """
 
 from __future__ import annotations
@@ -17,24 +17,40 @@ from playwright.sync_api import Page, sync_playwright
 
 from updp.core.keys import Key
 from updp.release.assemble import finished
-from updp.review.analyse import analyse, into_folder, load_answers
+from updp.review.analyse import Analysis, analyse, into_folder, load_answers
 from updp.review.answers import Answers
-from updp.review.design import design
-from updp.review.plan import Plan
+from updp.review.design import arranged, design
+from updp.review.plan import Plan, PlannedFilm, Reader
 from updp.review.serve import Review, prepare
 from updp.review.simulate import simulate
 
 PICTURES = Path(__file__).parent / "pictures"
+PATIENTS, FINDINGS = 120, ("Cardiomegaly", "Effusion", "Nodule", "Pneumothorax")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
-def studied(run: Path, hospital: Path, key: Key, out: Path, *, simulated: bool) -> Plan:
+def studied(run: Path, hospital: Path, key: Key, out: Path) -> None:
+    """A study of the demonstration's release, to be read."""
     ended = finished(run)
     assert ended is not None
-    plan = design(ended.folder, hospital, out, key=key, films=16, simulated=simulated, days=0)
-    if simulated:
-        simulate(plan, Answers(out, plan), key)
-    return plan
+    design(ended.folder, hospital, out, key=key, films=16, days=0)
+
+
+def simulated(key: Key, out: Path) -> Analysis:
+    """A study of 120 invented patients. Simulated readers answer from the plan alone, so it needs no films."""
+    out.mkdir()
+    truths = (key.rng("pictures", "truth").random((PATIENTS, len(FINDINGS))) < 0.3).astype(int)
+    names = [(f"original {n}", f"released {n}") for n in range(PATIENTS)]
+    films = {
+        name: PlannedFilm(str(n), version, tuple(map(int, truths[n])), "")
+        for n, pair in enumerate(names)
+        for name, version in zip(pair, ("original", "released"), strict=True)
+    }
+    orders = arranged(names, [int(t.sum()) for t in truths], 3, PATIENTS // 2, PATIENTS // 10, key, 0)
+    readers = tuple(Reader(f"simulated reader {n}", items) for n, items in enumerate(orders, start=1))
+    plan = Plan("blinded-crossover", "", FINDINGS, PATIENTS // 2, 14, True, films, readers)
+    simulate(plan, Answers(out, plan), key)
+    return analyse(plan, load_answers(plan, out))
 
 
 def settled(page: Page) -> None:
@@ -53,7 +69,7 @@ def pages(page: Page, ready: Review, result: Path) -> dict[str, str]:
     page.goto(ready.links[0].address)
     page.goto(f"{base}/desk/wall?order=nearest")
     page.wait_for_selector(".tile[href] img.here")
-    film = page.locator(".tile[href]").nth(1).get_attribute("href")
+    film = page.locator(".tile[href]").first.get_attribute("href")
     page.goto(f"{base}/desk/quarantine")
     kept = page.locator("tbody a").first.get_attribute("href")
     return {
@@ -78,10 +94,8 @@ def main() -> None:
         run = Path(scratch) / "run"
         shutil.copytree(given.demo / "run", run)
         read = Path(scratch) / "study"
-        studied(run, given.demo / "hospital", key, read, simulated=False)
-        plan = studied(run, given.demo / "hospital", key, Path(scratch) / "simulated", simulated=True)
-        found = analyse(plan, load_answers(plan, Path(scratch) / "simulated"))
-        result = into_folder(found, Path(scratch) / "result")
+        studied(run, given.demo / "hospital", key, read)
+        result = into_folder(simulated(key, Path(scratch) / "simulated"), Path(scratch) / "result")
         ready = prepare(run, key, study=read, source=given.demo / "hospital")
         assert ready.desk is not None
         ready.desk._beside()  # whatever runs beside the server is done before a picture is taken

@@ -53,6 +53,7 @@
       tile.image.className = "";
       tile.removeAttribute("href");
       tile.removeAttribute("id");
+      tile.removeAttribute("title");
       tile.removeAttribute("aria-selected");
       tile.hidden = false;
       tile.film = null;
@@ -72,6 +73,7 @@
       tile.setAttribute("aria-selected", n === chosen);
       tile.setAttribute("aria-posinset", n + 1);
       tile.setAttribute("aria-setsize", total);
+      tile.title = findings;
       tile.unseen.textContent = `film ${n + 1} of ${total}, `;
       tile.view.textContent = view ? view + " " : "";
       tile.findings.data = findings + (likeness === null || likeness < -0.999 ? "" : " · " + likeness.toFixed(2));
