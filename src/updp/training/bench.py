@@ -21,6 +21,9 @@ from torch import Tensor
 
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import compose
+from updp.evaluation.probes.attacks.features import IMAGENET
+from updp.evaluation.probes.utility.image_metrics import frechet_without_bias, precision_recall_density_coverage
+from updp.models.backbone import EfficientNetLite0, has_imagenet
 from updp.models.pack import Pack, load_pack
 from updp.training.classifier import ClassifierStage
 from updp.training.codes import Codes, codes_of, films_of, in_parts, nearest, pixel_codes
@@ -161,7 +164,28 @@ def bench_generator(
     figures["FD-classifier real halves"] = frechet(real, other)
     figures["FD-classifier made"] = frechet(ours, other)
     figures["FD-classifier ratio"] = figures["FD-classifier made"] / figures["FD-classifier real halves"]
-    return figures
+    return figures | outside_figures(films_of(corpus, first), made, corpus.patients[first])
+
+
+@torch.no_grad()
+def outside_figures(real: Tensor, made: Tensor, patients: NDArray[np.str_]) -> Figures:
+    """Fréchet distance and coverage in features that no film taught, where the package with them is installed."""
+    if not has_imagenet():
+        return {}
+    network = EfficientNetLite0().eval()
+    network.load_imagenet()
+    ours, theirs = (in_parts(lambda x: network(x).mean((2, 3)), films) for films in (made, real))
+    distance = frechet_without_bias(theirs, ours, patients, features=IMAGENET, seed=0)
+    found = precision_recall_density_coverage(theirs, ours, patients, patients, features=IMAGENET, seed=0)
+    coverage = found[-1]
+    if not distance.measured or not coverage.measured:
+        return {}
+    return {
+        f"FD-{IMAGENET} without bias": distance.value,
+        f"FD-{IMAGENET} without bias, real halves": distance.detail["real_to_real"],
+        f"coverage [{IMAGENET}]": coverage.value,
+        f"coverage [{IMAGENET}] of real films": coverage.detail["expected"]["coverage"],
+    }
 
 
 def bench_copies(
