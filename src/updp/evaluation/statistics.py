@@ -205,14 +205,6 @@ def _places(row: Floats, own: Floats) -> Floats:
     return np.concatenate(places)
 
 
-def rank_k(ranks: ArrayLike, k: int = 1, weights: ArrayLike | None = None) -> Any:
-    """The share of probes whose own patient is among the first k."""
-    ranks = finite(ranks, "ranks")
-    if (ranks < 1).any():
-        raise ValueError("ranks count from 1; leave out probes without a match in the gallery")
-    return mean((ranks <= k).astype(np.float64), weights)
-
-
 def rank_k_chance(matches: ArrayLike, gallery: int, k: int = 1) -> float:
     """The rank-k rate of a random order."""
     m = np.asarray(matches)
