@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,10 +30,13 @@ print(" ".join(names))
 """
 
 
-def build(out: Path) -> tuple[Path, Path]:
-    """The wheels of updp and updp-packs."""
-    for project in (ROOT, ROOT / "packaging" / "updp-packs"):
+def build(place: Path) -> tuple[Path, Path]:
+    """The wheels of updp and updp-packs, built from a copy: leftovers of earlier builds would come along."""
+    tree, out = place / "tree", place / "wheels"
+    run("git", "-C", ROOT, "checkout-index", "--all", f"--prefix={tree}/")
+    for project in (tree, tree / "packaging" / "updp-packs"):
         run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, project)
+    shutil.rmtree(tree)
     return next(out.glob("updp-[0-9]*.whl")), next(out.glob("updp_packs-*.whl"))
 
 
@@ -61,7 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        wheels = build(place / "wheels")
+        wheels = build(place)
         for wheel in wheels:
             print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
         if wheels[0].stat().st_size > LIMIT:
