@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from tests.conftest import sweep
 from tests.review.conftest import released
 from updp.core.keys import Key
-from updp.evaluation.cohort.load import NotComparable
+from updp.evaluation.cohort.load import NotComparable, beside
+from updp.release.construction import CHECKED
 from updp.review.design import arranged, design, nearest, power
 from updp.review.plan import BadPlan, film_bytes, load_plan
 
@@ -92,6 +94,19 @@ def test_a_film_that_was_exchanged_is_refused(study, plan):
         film_bytes(study, plan, name)
     with pytest.raises(BadPlan, match="no such film"):
         film_bytes(study, plan, "../plan")
+
+
+def test_side_markers_leave_originals_where_released_films_have_none(made, key):
+    from updp.review import design as module
+
+    pair = beside(released(made), made / "export", key)
+
+    def kept(tallies):
+        line = dict(module._screen(replace(pair, facts={**pair.facts, "tallies": tallies}), key))
+        return line["screen"].text.keep
+
+    assert "l" in kept({})
+    assert kept({CHECKED: 3}) == frozenset()
 
 
 def test_an_altered_release_gives_no_study(made, key, tmp_path):

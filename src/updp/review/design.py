@@ -25,6 +25,7 @@ from updp.evaluation.agreement import films_needed
 from updp.evaluation.cohort.load import Beside, beside, label_matrix, report_text
 from updp.imaging.encode import encode_png
 from updp.pipeline import stations
+from updp.release.construction import CHECKED
 from updp.release.shard import STAMP
 from updp.review.plan import BadPlan, Item, Plan, PlannedFilm, Reader, Version, save_plan
 
@@ -224,9 +225,16 @@ def _chosen(labels: NDArray[np.float32], films: int, rng: np.random.Generator) -
 
 
 def _screen(pair: Beside, key: Key) -> list[tuple[str, stations.Station]]:
-    """The stations up to the square film: text burned into an original would tell it from a released one."""
-    line = stations.build(pair.source, pair.policy, key)
-    return [(name, station) for name, station in line if name in ("read", "screen", "square")]
+    """The stations up to the square film: text burned into an original would tell it from a released one.
+
+    Side markers stay where a release keeps them. Films made without the original's pixels have none.
+    """
+    line = [one for one in stations.build(pair.source, pair.policy, key) if one[0] in ("read", "screen", "square")]
+    if pair.facts["tallies"].get(CHECKED):
+        for _, station in line:
+            if isinstance(station, stations.Screen):
+                station.text.keep = frozenset()
+    return line
 
 
 def _rendered(
