@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+import updp
 from updp.core.measurement import Measurement, find
+from updp.core.policy import BurnedInPolicy
 from updp.release.verify import verify
 from updp.review.analyse import (
     AGAINST,
@@ -29,6 +31,8 @@ from updp.review.answers import Answers
 from updp.review.design import design
 from updp.review.plan import PRESENT, BadPlan, Plan
 from updp.review.simulate import simulate
+from updp.virtual.demo import demo_policy
+from updp.virtual.hospital import make_hospital
 
 from .conftest import released
 from .test_answers import answer
@@ -145,6 +149,21 @@ def test_simulated_readers_run_from_design_to_kappa_and_say_so_everywhere(made, 
     with pytest.raises(BadPlan, match="not readers"):
         into_release(found, release, key)
     assert (release / "signature").read_bytes() == signed
+
+
+def test_the_study_of_the_demonstrations_hospital_runs_from_design_to_kappa(key, tmp_path):
+    make_hospital(tmp_path / "hospital", seed=0, patients=12)
+    policy = demo_policy("pixelate").model_copy(update={"burned_in": BurnedInPolicy(mode="off")})
+    outcome = updp.deidentify(tmp_path / "hospital", tmp_path / "out", policy=policy, key=key, workers=1)
+    folder = tmp_path / "study"
+    plan = design(outcome.folder, tmp_path / "hospital", folder, key=key, films=12, simulated=True)
+    simulate(plan, Answers(folder, plan), key)
+    found = analyse(plan, load_answers(plan, folder))
+    assert found.complete
+    kappa = find(found.measurements, KAPPA, protocol=ALL, regime=f"{AGAINST}, {MAJORITY} (simulated)")
+    assert kappa is not None
+    assert (kappa.measured, kappa.n) == (True, 12)
+    assert 0.5 < kappa.value <= 1  # simulated readers see what is there, and blur it a little
 
 
 def test_simulated_readers_do_not_answer_for_people(study, plan, key):
