@@ -187,6 +187,7 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
     """
     certificates = [signed["certificate"] for signed in facts.get("certificates", ())]
     certified = [Measurement.from_json(m) for one in certificates for m in one["measurements"]]
+    by_kind: dict[str, Sequence[Measurement]] = {Kind.MEASURED: measured, Kind.CERTIFIED: certified}
     out = []
     for check in facts["gate"]["checks"]:
         question = QUESTIONS.get(check["question"] or "")
@@ -195,7 +196,7 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
         kind = KINDS.get(check["kind"] or "", "")
         row: dict[str, Any] = {"title": question.title, "asks": question.asks, "kind": kind, "about": [], "m": None}
         row |= {"outcome": check["outcome"], "detail": check["detail"], "n": None, "unit": ""}
-        figures = {Kind.MEASURED: measured, Kind.CERTIFIED: certified}.get(check["kind"] or "", ())
+        figures = by_kind.get(check["kind"] or "", ())
         bounded = [(m, b) for m in figures if m.question == question.id and (b := question.bound_of(m)) and m.measured]
         if bounded:
             worst, bound = min(bounded, key=lambda pair: pair[1].margin(policy.gate, pair[0]))
