@@ -243,6 +243,9 @@ def test_films_of_the_wall_come_in_strips_in_the_order_asked(officer, desk):
     for place, n in enumerate((1, 2, 0)):
         assert np.abs(found[:, 192 * place : 192 * (place + 1)] - strip[n]).mean() < 3
     assert strip[2].max() == 0, released  # a film that cannot be read leaves its place black
+    smaller = Image.open(io.BytesIO(officer.get(f"/desk/strip/{names[0]},{names[1]}?side=100").content))
+    assert smaller.size == (200, 100)
+    assert Image.open(io.BytesIO(officer.get(f"/desk/strip/{names[0]}?side=99999").content)).size == (512, 512)
 
 
 def test_neighbours_follow_the_choice(desk):

@@ -26,7 +26,7 @@ from updp.pipeline.decisions import OVERRULED, BadDecision, Decision, Kind
 from updp.pipeline.stations import whereabouts
 from updp.review.answers import Answers, BadAnswer, read_answer
 from updp.review.before_after import header_rows, marked_after, marked_before
-from updp.review.desk import Desk
+from updp.review.desk import LARGE, THUMB, Desk
 from updp.review.index import ORDERS, Choice
 from updp.review.pages import templates
 from updp.review.plan import BadPlan, Plan, film_bytes
@@ -295,9 +295,9 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
         return image_of(data, "image/png")
 
     @app.get("/desk/strip/{names}")
-    def strip(request: Request, names: str) -> Response:
+    def strip(request: Request, names: str, side: int = THUMB) -> Response:
         _person(request, "officer")
-        return image_of(desk.strip(names.split(",")[:_ROW]), "image/jpeg")
+        return image_of(desk.strip(names.split(",")[:_ROW], min(max(side, 32), LARGE // 2)), "image/jpeg")
 
     @app.get("/desk/quarantine")
     def quarantine(request: Request, reason: str = "") -> Response:

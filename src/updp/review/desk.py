@@ -251,23 +251,23 @@ class Desk:
         )
         return pixels
 
-    def strip(self, names: Sequence[str]) -> bytes | None:
-        """The films of these release ids side by side, small; None if the release has none of them."""
+    def strip(self, names: Sequence[str], side: int = THUMB) -> bytes | None:
+        """The films of these release ids beside each other, each of ``side`` pixels; None if the release has none."""
         files = self.index.file_names(names)
-        return self._strip(tuple(files.get(name, "") for name in names)) if files else None
+        return self._strip(tuple(files.get(name, "") for name in names), side) if files else None
 
-    def _make_strip(self, file_names: tuple[str, ...]) -> bytes:
-        from PIL import Image
+    def _make_strip(self, file_names: tuple[str, ...], side: int) -> bytes:
+        from PIL import Image, ImageOps
 
         mode = "L" if domain_of(self.policy).channels == 1 else "RGB"
-        made = Image.new(mode, (THUMB * len(file_names), THUMB))
+        made = Image.new(mode, (side * len(file_names), side))
         for n, name in enumerate(file_names):
             try:
                 film = Image.fromarray(grey8(self.released_pixels(name)))
             except (OSError, Refused):  # its place stays black
                 continue
-            film.thumbnail((THUMB, THUMB), Image.Resampling.BILINEAR)
-            made.paste(film, (n * THUMB + (THUMB - film.width) // 2, (THUMB - film.height) // 2))
+            film = ImageOps.contain(film, (side, side), Image.Resampling.BILINEAR)
+            made.paste(film, (n * side + (side - film.width) // 2, (side - film.height) // 2))
         out = io.BytesIO()
         made.save(out, "JPEG", quality=85)
         return out.getvalue()

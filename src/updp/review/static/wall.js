@@ -6,7 +6,7 @@
   const wall = document.getElementById("wall"), sheet = document.getElementById("sheet"), pane = document.getElementById("pane");
   const filters = document.getElementById("filters"), query = wall.dataset.query;
   filters.addEventListener("change", () => filters.requestSubmit());
-  const CHUNK = 120, LABEL = 26, GAP = 10, MARGIN = 1, FAST = 2, REST = 90;
+  const CHUNK = 120, LABEL = 26, GAP = 10, PADDING = 5, MARGIN = 1, FAST = 2, REST = 90;
   const { total, rows } = JSON.parse(wall.dataset.first);
   const known = new Map([[0, rows]]), asked = new Set([0]), lines = new Map();
   let columns = 1, side = 180, height = 200, seen = 600, top = 0, chosen = 0;
@@ -84,7 +84,7 @@
     if (line.strip || tiles.some((tile) => !tile.film)) return;
     const strip = line.strip = new AbortController();
     try {
-      const answer = await fetch(`/desk/strip/${tiles.map((tile) => tile.film).join(",")}`, { signal: strip.signal });
+      const answer = await fetch(`/desk/strip/${tiles.map((tile) => tile.film).join(",")}?side=${Math.round((side - 2 * PADDING) * (devicePixelRatio || 1))}`, { signal: strip.signal });
       if (!answer.ok) throw new Error(answer.status);
       const data = await answer.blob();
       if (line.strip !== strip) return;
