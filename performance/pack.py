@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from updp.training.bench import PARTS, QUICK, bench_pack
+from updp.bench.pack import PARTS, QUICK, bench_pack
 
 
 def main() -> None:

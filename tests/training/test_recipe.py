@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.training.miniature import SIZE, TINY, studies
+from updp.bench.pack import bench_pack
 from updp.models import load_pack
 from updp.models.errors import MissingRequirement
 from updp.models.pack import ROLES
 from updp.training.autoencoder import CodeStage
-from updp.training.bench import bench_pack
 from updp.training.classifier import ClassifierStage
 from updp.training.corpus import NoUsableFilm, load_corpus, prepare_corpus
 from updp.training.identity import IdentityStage, identity_figures

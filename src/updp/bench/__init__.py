@@ -1,1 +1,1 @@
-"""Published tables, ours beside them: each module is one `updp bench NAME`."""
+"""Published tables with ours beside them, and the measures of a model pack: each module is one `updp bench NAME`."""

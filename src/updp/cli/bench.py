@@ -24,10 +24,10 @@ def bench_pack(
     pictures: Annotated[Path | None, typer.Option(help="Write sample sheets and histograms here.")] = None,
 ) -> None:
     """Measure a model pack on patients it was not trained on."""
+    from updp.bench.pack import QUICK
+    from updp.bench.pack import bench_pack as measure
     from updp.domains.chest import PACK
     from updp.models import load_pack
-    from updp.training import bench_pack as measure
-    from updp.training.bench import QUICK
 
     network = load_pack(judge).classifier if judge else None
     told(pack=pack or PACK)

@@ -1,6 +1,6 @@
-"""Recipes that make a model pack from a source, and the bench that measures one.
+"""Recipes that make a model pack from a source.
 
-`train_pack` and `bench_pack` are looked up late: they need torch.
+`train_pack` is looked up late: it needs torch.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from updp.core.lazy import lazy_names
 
-__all__ = ["NoUsableFilm", "PackConfig", "TrainingError", "bench_pack", "train_pack"]
+__all__ = ["NoUsableFilm", "PackConfig", "TrainingError", "train_pack"]
 
 if TYPE_CHECKING:
-    from updp.training.bench import bench_pack
     from updp.training.config import PackConfig
     from updp.training.corpus import NoUsableFilm
     from updp.training.loop import TrainingError
@@ -22,7 +21,6 @@ __getattr__ = lazy_names(
     __name__,
     {
         "train_pack": "updp.training.recipe",
-        "bench_pack": "updp.training.bench",
         "PackConfig": "updp.training.config",
         "TrainingError": "updp.training.loop",
         "NoUsableFilm": "updp.training.corpus",

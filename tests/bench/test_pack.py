@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from updp.bench import pack as bench
+from updp.bench.pack import outside_figures
 from updp.models.backbone import EfficientNetLite0
-from updp.training import bench
-from updp.training.bench import outside_figures
 
 
 @pytest.fixture
