@@ -1,4 +1,5 @@
-"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes.
+"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes; and the README's figures
+from ``figures.toml`` and from what `updp methods` prints.
 
 Run from anywhere: ``python docs/generate.py``; ``--check`` writes nothing and fails if a page is out of date.
 """
@@ -25,7 +26,51 @@ def pages() -> dict[str, str]:
         "reference/policy.schema.json": json_schema(),
         "reference/command-line.md": command_line_page(),
         "reference/reason-codes.md": reason_codes_page(),
+        "../README.md": readme(),
     }
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+_BEGIN, _END = "<!-- figures:", "<!-- end of figures -->"
+
+
+def readme() -> str:
+    """The README with the table of figures as it stands in the data."""
+    text = (DOCS.parent / "README.md").read_text("utf-8")
+    head, _, rest = text.partition(_BEGIN)
+    mark, _, rest = rest.partition("\n")
+    _, _, tail = rest.partition(_END)
+    return f"{head}{_BEGIN}{mark}\n{figures()}{_END}{tail}"
+
+
+def figures() -> str:
+    """Figures as a table. A row without a command or a measurement behind it is an error."""
+    import tomllib
+
+    from updp.methods.measured import Measured, read_measured
+
+    known = {(one.name, one.strength): one for one in read_measured() if not one.options}
+    used: dict[tuple[str, float | None], Measured] = {}
+    out = ["| what | updp | for comparison |", "|---|---|---|"]
+    for row in tomllib.loads((DOCS / "figures.toml").read_text("utf-8"))["row"]:
+        if "method" in row:
+            at = (row["method"], row["strength"])
+            used[at] = known[at]
+            values = [getattr(known[at], name) for name in row["figures"]]
+            cell = "; ".join("not measured" if v is None else "{:.2f} [{:.2f}, {:.2f}]".format(*v) for v in values)
+        else:
+            assert row["command"], row["what"]
+            cell = row["updp"]
+        out.append(f"| {row['what']} | {cell} | {row['beside']} |")
+    for (name, strength), one in used.items():
+        quick = ", a quick evaluation" if one.quick else ""
+        out.append(
+            f"\nFigures of `{name}` at strength {strength:g} are of {one.films} films of {one.patients} patients who trained "
+            f"no model{quick}; judges and attackers learned\non other patients of these. `updp methods` prints the same: "
+            "both come from `src/updp/methods/measured.toml`."
+        )
+    return "\n".join(out) + "\n\n"
 
 
 # -- policy ----------------------------------------------------------------------------------------------------------

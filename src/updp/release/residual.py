@@ -222,7 +222,10 @@ def _judge_word(text: str, pieces: list[Piece], letters: list[str], i: int, mode
         return "name" if not word.isupper() or lower in names else None
     if word.isupper() and len(lower) > 1:
         went = any(x in table["whereabouts"] for x in letters[max(0, i - 5) : i])
-        return "institution" if 2 < len(word) < 7 and went and before in _AT and lower not in _words() else None
+        if 2 < len(word) < 7 and before in _AT and lower not in table["services"]:
+            closed = behind in tuple(".,;") or _letters(after) in table["small"]
+            return "institution" if (went and lower not in _words()) or (before == "at" and closed) else None
+        return None
     if _is_eponym(lower, after, before, mode):
         return None
     parts = [p for p in re.split(r"[-/]", word.lower()) if p]
@@ -236,21 +239,33 @@ def _judge_word(text: str, pieces: list[Piece], letters: list[str], i: int, mode
     if not opens:
         if (
             before in _AT
-            and (before == "at" or any(x in table["whereabouts"] for x in letters[max(0, i - 5) : i]))
+            and (
+                before == "at"
+                or (before == "from" and _followed(pieces, text, i))
+                or any(x in table["whereabouts"] for x in letters[max(0, i - 5) : i])
+            )
             and lower not in table["services"]
         ):
             return "location"
         if not plain:
+            return "name"
+        if before == "by" and _named_by(pieces, text, i):
             return "name"
         return "name" if listed and _beside(pieces, letters, i, text, mode) else None
     if plain:
         return "name" if lower in _given(mode) and _beside(pieces, letters, i, text, mode) else None
     if listed:
         return "name" if behind != ":" else None
+    if letters[i + 1 : i + 2] and letters[i + 1] in table["does"] and after.islower() and not _ADJECTIVE.search(lower):
+        return "name"
     return "name" if _beside(pieces, letters, i, text, mode) else None
 
 
-_AT = frozenset(("at", "from", "to", "in"))
+#: Endings of words for a service or a kind, not of names; terms end so too.
+_ADJECTIVE = re.compile(
+    r"(?:al|ous|ive|ic|ics|ary|ory|ology|ment|ness|tion|sis|ia|itis|oma|graphy|gram|scopy|care|team)$"
+)
+_AT = frozenset(("at", "from", "to", "in", "near"))
 
 
 def _beside(pieces: list[Piece], letters: list[str], i: int, text: str, mode: str) -> bool:
@@ -267,6 +282,24 @@ def _beside(pieces: list[Piece], letters: list[str], i: int, text: str, mode: st
         if len(letters[j]) == 1 or letters[j] in _names(mode) or letters[j] not in _words():
             return True
     return False
+
+
+def _followed(pieces: list[Piece], text: str, i: int) -> bool:
+    """Whether another word with a capital follows, a space or a comma between: "seen by Drew Lake"."""
+    if i + 1 >= len(pieces):
+        return False
+    after = pieces[i + 1][2]
+    return text[pieces[i][1] : pieces[i + 1][0]] in (" ", ", ") and after[0].isupper() and not after.isupper()
+
+
+def _named_by(pieces: list[Piece], text: str, i: int) -> bool:
+    """Whether two words with a capital behind "by" close a clause: somebody did it, however plain the words are."""
+    if not _followed(pieces, text, i):
+        return False
+    words = [_letters(pieces[j][2]) for j in (i, i + 1)]
+    behind = text[pieces[i + 1][1] : pieces[i + 1][1] + 4]
+    closed = behind[:1] in tuple(".,;)\n") or behind in ("", " and") or behind[:3] in (" at", " on", " in")
+    return closed and not any(_ADJECTIVE.search(w) or w in _table()["services"] for w in words)
 
 
 def _is_eponym(lower: str, after: str, before: str, mode: str) -> bool:

@@ -168,7 +168,11 @@ _NAME_BEFORE = re.compile(r"([A-Z][A-Za-z'-]+) \($")
 def _bracketed(match: re.Match[str], text: str) -> bool:
     """Six digits or more in groups behind a word with a capital: "Jane Doe (12 34 56)"; ranges and dates are none."""
     before = _NAME_BEFORE.search(text, max(0, match.start() - 28), match.start())
-    if digits(match.group()) < 6 or not before or _YEARS.fullmatch(match.group()):
+    if digits(match.group()) < 6 or _YEARS.fullmatch(match.group()):
+        return False
+    if "/" in match.group() and digits(match.group()) > 7:
+        return True
+    if not before:
         return False
     word = before[1].lower()
     return word not in _white() and (vocabulary().get(word, "0") < "2" or max(names().get(word, "00U")[:2]) >= "2")
@@ -395,6 +399,15 @@ def _nickname(match: re.Match[str], text: str) -> bool:
     )
 
 
+def _by_name(match: re.Match[str], text: str) -> bool:
+    """ "Seen by Drew Walker", "by Bell, Norm and": both are borne as names, and neither is a term."""
+    known = names()
+    given, surname = (match["first"] or match["given"]).lower(), (match["second"] or match["last"]).lower()
+    if given in _white() or surname in _white():
+        return False
+    return known.get(given, "00U")[0] >= "1" and known.get(surname, "00U")[1] >= "1"
+
+
 def _called(match: re.Match[str], text: str) -> bool:
     value = match["v"].lower()
     return value not in _white()
@@ -466,6 +479,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "age_slash": _age_slash,
     "handle": _handle,
     "nickname": _nickname,
+    "by_name": _by_name,
     "called": _called,
     "misread": _misread,
     "saint": _saint,

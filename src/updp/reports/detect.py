@@ -469,6 +469,7 @@ def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:
         elif (
             before.alpha
             and not before.small
+            and not (before.upper and before.size < 5 and not known[a].upper)  # "AMHP Jane Doe"
             and starts[a] - ends[a - 1] <= 1
             and (
                 before.unknown()

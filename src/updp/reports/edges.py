@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from updp.reports.checks import NO_STATE, typed_initials
+from updp.reports.checks import NO_STATE, digits, typed_initials
 from updp.reports.lexicon import blacklist, names, vocabulary, whitelist, word_class
 from updp.reports.words import Span
 
@@ -45,6 +45,9 @@ _HEAD = re.compile(rf"(?<![\w.])([A-Z][a-z]{{1,20}})[ ](?:(?:{_PARTICLES})[ -]){
 _PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3}}[A-Z][\w'-]{{1,25}}")
 _SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'])")
 _INITIAL = re.compile(r"[ ](?:([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))|I(?:\.|(?=[,;)\n]|$)))(?!\w)")
+#: What stands behind a name: "Yasukazu No in room 3" is one, "Yasukazu No effusion" is none.
+_ENDS = re.compile(r"[.,;)\n]|$| (?:in|at|on|and|who|from|to|of)\b")
+_ALNUM = re.compile(r"[^\W_]+")
 _BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
 _NO_SURNAME = word_class("two_letters")
 _STATE = re.compile(rf"(?:,[ ]{{0,2}}|[ ]{{1,2}})(?:{_STATES})(?![\w-])(?:,?[ ]{{1,2}}\d{{5}}(?:-\d{{4}})?(?!\d))?")
@@ -68,6 +71,12 @@ _AGE = re.compile(
 )
 _HOUSE = re.compile(r"(?:, | \()([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?=[.;]?(?:\n|$)))")
 _TYPED = re.compile(r"[ ]?[/:][ ]?([a-z]{2,3})(?=[.,;)]|[ \t]*(?:$|\n)|[ ]\d|/)")
+#: A grouped number behind a name, and a town behind a street.
+_RECORD = re.compile(r" \(?(\d{1,4}(?:[ /.-]\d{2,6}){1,3})(?![\d/.-]*\d|[ ]?(?:m[gl]|mm|cm|units|h\b))")
+_CITY = re.compile(
+    r", ([A-Z][a-z'.-]{2,20}(?: [A-Z][a-z'.-]{1,20}){0,2})"
+    r"(?=[,.;\n]|$| (?:on|with|in|since|and|by)\b| \d{5}| [A-Z]{2}\b)"
+)
 _BRACKETED = re.compile(r" \((?:(9\d|1[0-2]\d)|([a-z]{2,3}))(?=\))")
 _SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?|, )([a-z]{2,3})(?=\.?[ \t]*(?:$|\n))")
 
@@ -94,6 +103,14 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                         or found[1] in _ALL_CREDENTIALS
                     ):
                         found = None
+                if not found and (found := _RECORD.match(text, behind, reach)) and digits(found[1]) > 5:
+                    category, why = "mrn", "number behind a name"
+                elif found and found.re is _RECORD:
+                    found = None
+            elif span.category == "address":
+                found, category, why = _CITY.match(text, behind, reach), "location", "town behind a street"
+                if found and all(w.lower() in _NO_HOUSE for w in found[1].split()):
+                    found = None
             elif span.category == "mrn" or span.category == "id":
                 found, category, why = _BRACKETED.match(text, behind, reach), "age", "age behind a number"
                 if found and found[2]:
@@ -123,6 +140,8 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
         if span.why.startswith("initials"):
             pass  # letters and nothing else
         elif category == "staff" or category == "name":
+            if text[end : end + 1].isdigit():  # "Sm1th": the whole word is the name
+                end = min(_ALNUM.match(text, end).end(), limit)  # type: ignore[union-attr]
             end = _name_end(text, start, end, limit)
             if start > reach:
                 start = _name_start(text, start, end, reach)
@@ -130,15 +149,36 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
             end = _place_end(text, end, limit)
             if category == "location" and start > reach:
                 start = _place_start(text, start, text[start : span.end], reach)
+            if text[end - 4 : end] == ", MD" and (behind := _BEHIND.match(text, end, limit)):
+                end = behind.end()  # "Doe, MD, PhD" is no town in Maryland
             if end == span.end and (particled := _PARTICLED.match(text, end, limit)):
                 end = particled.end()  # "from Nazar bin Ilus"
-        elif category == "date" and end - start < 4 and text[start - 1 : start] == "'":
-            start -= 1
+        elif category == "date":
+            start, end = _date_edges(text, start, end, reach, limit)
         if start != span.start or end != span.end:
             span = span._replace(start=start, end=end)
         reach = end
         out.append(span)
     return out
+
+
+_BEFORE_DATE = re.compile(r"(?<![\w-])(?:(?:the|in|on) )?(?:early|late|mid|the)[ -]$", re.IGNORECASE)
+_UNIT_OF_TIME = re.compile(r"(?:last|next|previous|past|coming|other|this) ", re.IGNORECASE)
+_BEHIND_DAY = re.compile(r" (?:before|prior|last)(?=[.;,)\n]|$| (?:from|in|with|by|at|and|for)\b)")
+
+
+def _date_edges(text: str, start: int, end: int, reach: int, limit: int) -> tuple[int, int]:
+    """A date with its apostrophe ("'09"), a relative one with what opens and ends it ("late last month", "the Friday
+    before")."""
+    if end - start < 4 and text[start - 1 : start] == "'":
+        return start - 1, end
+    if text[start : start + 1].isalpha() and text[start - 1 : start] in " -" and start > reach:
+        before = _BEFORE_DATE.search(text, max(reach, start - 10), start)
+        if before:
+            behind = _BEHIND_DAY.match(text, end, limit)
+            if behind or _UNIT_OF_TIME.match(text, start):
+                return before.start(), behind.end() if behind else end
+    return start, end
 
 
 def _name_start(text: str, start: int, end: int, reach: int) -> int:
@@ -148,7 +188,13 @@ def _name_start(text: str, start: int, end: int, reach: int) -> int:
         start = head.start()
         low = max(reach, start - _FAR)
     before = _BEFORE.search(text, low, start) or _SPLIT_TITLE.search(text, low, start)
-    return before.start() if before else start
+    if not before:
+        return start
+    titles = before.group().split()
+    # "the doctor Dr. Okafor": what somebody is stands before the title
+    if len(titles) > 1 and titles[0].islower():
+        return before.start() + before.group().index(titles[1])
+    return before.start()
 
 
 _LED = tuple(f"{p}{sign}" for p in sorted(word_class("span_particles")) for sign in " -")
@@ -161,7 +207,11 @@ def _name_end(text: str, start: int, end: int, limit: int) -> int:
         single = " " not in text[start:end]
         if particled := _PARTICLED.match(text, end):
             end = min(particled.end(), limit) if particled.end() > limit else particled.end()
-        elif single and (short := _SHORT.match(text, end, limit)) and short[1].lower() not in _NO_SURNAME:
+        elif (
+            single
+            and (short := _SHORT.match(text, end, limit))
+            and (short[1].lower() not in _NO_SURNAME or _ENDS.match(text, short.end()))
+        ):
             if _is_given(text[start:end]):
                 end = short.end()
         elif single and (initial := _INITIAL.match(text, end, limit)) and _is_given(text[start:end]):

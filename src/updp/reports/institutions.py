@@ -81,6 +81,11 @@ class Institutions:
                 if words[i].group() == "of" and not any(w.group().lower() in _KINDS for w in words[skip:i]):
                     skip = i + 1
                     break
+            # "St. Olaf's and Mercy Hospital" are two, "Brigham and Women's Hospital" is one.
+            for i in range(len(words) - 2, skip, -1):
+                if words[i].group() == "and" and _short_form(words[i - 1].group(), words[skip].group()):
+                    skip = i + 1
+                    break
             shaped = text[match.start() : match.end()] != original[match.start() : match.end()]
             if shaped:  # a sentence in capitals: what stands before a term is no part of the name
                 plain = [i for i, w in enumerate(words) if w.group().lower() in white]
@@ -132,10 +137,10 @@ class Institutions:
             went = any(b.stem in (_GONE if k.stem == "to" else _WENT) for b in known[max(0, i - _BACK) : i])
             # Behind "at" a word with a capital inside a sentence is somewhere, whoever was there; behind "from" it may
             # be a drug or a disease.
-            rarer = {"at": "3", "from": "1"}.get(k.stem, "0")
+            rarer = {"at": "3", "from": "1", "near": "2"}.get(k.stem, "0")
             there = (
                 went
-                or (k.stem == "at" and one.upper and one.rank == "0")
+                or (k.stem == "at" and one.upper and (one.rank == "0" or _closed(known, first + 1)))
                 or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
             )
             double = one.upper and one.size == 2 and first + 1 < n and self._town(known[first + 1])
@@ -202,6 +207,8 @@ class Institutions:
         formed = _FORM.fullmatch(k.text) is not None
         if after is not None and after.stem in _HOUSED and (formed or k.rank == "0"):
             return True
+        if before is not None and before.stem in ("and", "or") and i > 1 and known[i - 2].text == "<inst>":
+            return True
         return formed and before is not None and (before.stem in _NAMED_AFTER or before.text in _NAMED_AFTER)
 
     def _town(self, k: Lexeme) -> bool:
@@ -216,3 +223,16 @@ class Institutions:
         if k.stem in _SERVICES or (k.never and not behind):
             return False
         return k.size > 2 and (k.rank < "3" or k.strength >= "2" or k.stem in self._lexemes.place_words)
+
+
+def _short_form(last: str, first: str) -> bool:
+    return last.isupper() or last.endswith("'s") or first in ("St", "St.", "Saint", "Royal", "Mt.", "Mount")
+
+
+#: Behind these letters a sentence goes on about something else than a level or a measure.
+_CLOSING = frozenset(["and", "on", "with", "by", "who", "under", "for", "last", "in"])
+
+
+def _closed(known: list[Lexeme], i: int) -> bool:
+    """Whether what stands before word ``i`` is a place by itself: "at OSU." is one, "at TLC 80 %" none."""
+    return i >= len(known) or known[i].text in ".,;)\n" or known[i].stem in _CLOSING

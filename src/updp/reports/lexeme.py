@@ -22,7 +22,7 @@ _CONTRACTED = frozenset(("ll", "ve", "re", "d", "m", "t"))
 _SIGNS = frozenset((",", ":"))
 _PATIENT = frozenset(("pt", "patient"))
 _HEADS = word_class("eponym_heads")
-_WHERE = frozenset(("at", "from", "to"))
+_WHERE = frozenset(("at", "from", "to", "near"))
 _STATES = word_class("state_codes")
 _SPECIAL = _WHERE | _NAME_TITLES | _NAME_CREDENTIALS | _NEVER | _KIN | _PATIENT | _HEADS
 

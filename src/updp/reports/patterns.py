@@ -185,7 +185,7 @@ class Patterns:
                 if within is None:
                     stretches = [(0, len(text))]
                 elif within:
-                    stretches = [(max(0, cues[at][0] - within[0]), cues[at][-1] + within[1])]
+                    stretches = _windows(cues[at], *within)
                 else:
                     stretches = _stretches(text, cues[at])
                 for low, high in stretches:
@@ -451,6 +451,19 @@ def shapes(text: str) -> tuple[str, str]:
     titled = [line.title() if flag else line for line, flag in zip(lines, odd, strict=True)]
     upper = [line.upper() if flag else line for line, flag in zip(lines, odd, strict=True)]
     return "\n".join(titled), "\n".join(upper)
+
+
+def _windows(places: list[int], before: int, behind: int) -> list[tuple[int, int]]:
+    """So much before and behind each place; what overlaps is one stretch."""
+    low, high = max(0, places[0] - before), places[0] + behind
+    out: list[tuple[int, int]] = []
+    for place in places:
+        if place - before > high:
+            out.append((low, high))
+            low = place - before
+        high = place + behind
+    out.append((low, high))
+    return out
 
 
 def _stretches(text: str, places: list[int]) -> list[tuple[int, int]]:

@@ -69,6 +69,12 @@ _ONE_SCORE = rf"([A-Z][A-Za-z-]{{2,20}}) (?:\d{{1,3}}(?:/\d{{1,3}})?(?=[,.;\n]|$
 _SCORE = re.compile(rf"(?<![\w-]){_ONE_SCORE}")
 _SCORES = re.compile(rf"(?<![\w-]){_ONE_SCORE}(?:, {_ONE_SCORE})+")
 _LISTED = re.compile(r"[\dIVabc], [A-Z]")
+#: Two signs or tests or more and how they turned out: "Lachman and McMurray negative, Hawkins positive".
+_OUTCOME = r"(?:negative|positive|absent|present|normal|equivocal|unsteady|weak|strong|negligible|unremarkable)"
+_TESTED = re.compile(
+    rf"(?<![\w.-])[A-Z][A-Za-z'-]{{2,20}}(?:(?:,| and| or|/) ?[A-Z][A-Za-z'-]{{2,20}}){{0,3}} {_OUTCOME}(?!\w)"
+)
+_CAPITAL = re.compile(r"[A-Z][A-Za-z'-]{2,20}")
 #: A scale before its grade: "Garden IV", unless a given name stands before it ("John Garden IV").
 _GRADED = re.compile(rf"(?:(?<=[,;:(] )|(?<=[.\n])|(?<=[a-z0-9] )|^)(?<!by )(?<!with )([A-Z][a-z]{{2,20}}) {_GRADE}")
 _LOGIN_TAIL = re.compile(r"[._-]?\w*\d+\b")
@@ -130,6 +136,8 @@ class Rules:
                 protected += self._scores(text)
             if " I" in text or " V" in text:
                 protected += [m.span() for m in _GRADED.finditer(text)]
+            if "tive" in lower or "sent" in lower or "normal" in lower:
+                protected += self._tests(text)
         if " p." in text or "(p." in text or " c." in text or "_" in text:
             protected += [m.span() for m in _GENE.finditer(text)]
         shield = _shield(tokens, protected) if protected else frozenset()
@@ -162,6 +170,14 @@ class Rules:
             if any(m[1].isupper() or m.group()[-1] in "IVabc" or self.lexemes.of([m[1]])[0].eponym for m in items):
                 out += [m.span() for m in items]
         return out
+
+    def _tests(self, text: str) -> list[tuple[int, int]]:
+        """Names of tests in a list of their outcomes; one of them must be known as an eponym."""
+        found = [m for m in _TESTED.finditer(text)]
+        if len(found) < 2 and not any(" and " in m.group() or ", " in m.group() for m in found):
+            return []
+        words = self.lexemes.of([w.group() for m in found for w in _CAPITAL.finditer(m.group())])
+        return [m.span() for m in found] if any(k.eponym for k in words) else []
 
     def _fold(self, tokens: Tokens, known: list[Lexeme], ranges: list[tuple[int, int, Span]]) -> None:
         """Make a single word of every name a rule has found."""
@@ -459,7 +475,8 @@ class Rules:
             ):
                 break
             if k.alpha:
-                if k.size == 1 and (k.upper or words[at + 1 : at + 2] == ["."]):  # an initial
+                small = taken and not words[at - 1].islower()  # "Smith b. 1950"
+                if k.size == 1 and (k.upper or (words[at + 1 : at + 2] == ["."] and not small)):  # an initial
                     at += 2 if at + 1 < n and words[at + 1] == "." else 1
                     taken += 1
                     if taken > 1:
@@ -518,8 +535,8 @@ class Rules:
                 if k.never or k.title or (k.white and k.strength < "2"):
                     return at
                 initial = k.size == 1
-                if initial and k.small and count and not known[j - 1].small and tokens.words[j + 1 : j + 2] != ["."]:
-                    break  # "Smith v the insurer"
+                if initial and k.small and count and not known[j - 1].small:
+                    break  # "Smith v the insurer", "Smith b. 1950"
                 if sentence and not (initial or k.strength >= "2" or k.rank == "0" or k.stem in _PARTICLES):
                     return at
                 count += 1
@@ -530,6 +547,8 @@ class Rules:
                 follows = known[j + 1] if j + 1 < n else None
                 if sentence or comma or count != 1 or follows is None or not follows.alpha or follows.credential:
                     break
+                if follows.small and not known[j - 1].small:
+                    break  # "Smith, tel"
                 comma = True
             elif k.text not in "-'." or (k.text == "." and known[j - 1].size > 1):  # only an initial has a dot
                 break

@@ -88,6 +88,9 @@ def _fold(c: str) -> str:
         return "'"
     if c in "\u201c\u201d":
         return '"'
+    digit = unicodedata.decimal(c, None)  # of any script
+    if digit is not None:
+        return str(digit)
     folded = unicodedata.normalize("NFKC", c)
     if folded.isspace():
         return " " if c not in "\u2028\u2029\x85" else "\n"

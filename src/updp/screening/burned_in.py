@@ -411,6 +411,8 @@ class RapidReader:
         longest = max(pixels.shape)
         quick = int(min(max(self.SHARE * longest, self.LEAST), self.MOST))
         places = self._find(pixels, quick, flat=True)
+        if quick > self.LEAST:  # large letters, a marker's, are found at a small size alone
+            places += self._find(pixels, self.LEAST, flat=True)
         if thorough:
             full = int(min(max(longest, 768), 2048))
             places += self._find(pixels, full, flat=True) + self._find(pixels, full, flat=False)
