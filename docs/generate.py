@@ -1,5 +1,5 @@
-"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes; and the README's figures
-from ``figures.toml`` and from what `updp methods` prints.
+"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes; and the figures of the
+README from ``figures.toml`` and from what `updp methods` prints.
 
 Run from anywhere: ``python docs/generate.py``; ``--check`` writes nothing and fails if a page is out of date.
 """
@@ -66,9 +66,9 @@ def figures() -> str:
     for (name, strength), one in used.items():
         quick = ", a quick evaluation" if one.quick else ""
         out.append(
-            f"\nFigures of `{name}` at strength {strength:g} are of {one.films} films of {one.patients} patients who trained "
-            f"no model{quick}; judges and attackers learned\non other patients of these. `updp methods` prints the same: "
-            "both come from `src/updp/methods/measured.toml`."
+            f"\nFigures of `{name}` at strength {strength:g} are of {one.films} films of {one.patients} patients who "
+            f"trained no model{quick}; judges and\nattackers learned on other patients of these. `updp methods` prints the "
+            "same: both come from `measured.toml`."
         )
     return "\n".join(out) + "\n\n"
 

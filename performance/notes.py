@@ -8,9 +8,9 @@ digits in a span and in no identifier, as a fraction of all that are in none. ``
 second detector, which only has to touch an identifier: it refuses a report and cuts nothing.
 Texts a second are processor time of one core.
 
-``note_types/tuned``, ``second`` and ``third`` may be looked at while rules and tagger are worked on; ``held_out`` are
-scored only. No two parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is
-marked whole: titles, credentials and the word for a kind of institution belong to it.
+``note_types/tuned``, ``second``, ``third`` and ``fourth`` may be looked at while rules and tagger are worked on;
+``held_out`` are scored only. No two parts share a carrier, a name, a place or a list of short forms of institutions. An
+identifier is marked whole: titles, credentials and the word for a kind of institution belong to it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "note_types"
 #: Who may have which name or place, by its hash in six.
-PARTS = ("tuned", "second", "tuned", "third", "held_out", "held_out")
+PARTS = ("tuned", "second", "fourth", "third", "held_out", "held_out")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
@@ -111,10 +111,14 @@ _SHORT = {
     "third": "UCSD UMC BIDMC KCH RVH OSU MGB|St. Cyril's|St Fin's|Saint Monica|St. Hilda's|Phoenix "
     "Children's|Arnold Palmer Children's|St. Olaf's|Mass Mental|Royal Marsden|Vanderbilt|USC|LSU|RMH|St "
     "James's|UZ Gent|Rigshospitalet|Tan Tock Seng|Mt. Auburn|Akron Children's|St. Denis",
-    "held_out": "UCSF UNMC BUMC PGIMER NUH QMC UMCU LUMC SGH RPAH|St. Kevin's|St Barts|Saint Ursula|St. "
+    "fourth": "UCSF UNMC BUMC PGIMER NUH QMC UMCU LUMC SGH RPAH|St. Kevin's|St Barts|Saint Ursula|St. "
     "Columba's|Colorado Children's|Valley Children's|Lurie Children's|St. Mungo's|Mass Memorial|Royal "
     "Brompton|Tulane|UBC|MCW|RAH|Addenbrooke's|St Helier|UZ Brussel|Karolinska|CHUV|Groote Schuur|Mt. "
     "Zion|Driscoll Children's|St. Finbarr's",
+    "held_out": "UPenn UKMC MGUH TGH KFSH UZA CUH HUG BGH WGH|St. Agatha's|St Mike's|Saint Raphael|St. "
+    "Cuthbert's|Omaha Children's|Riley Children's|Levine Children's|St. Bede's|Mass Bay|Royal "
+    "Surrey|Creighton|UVM|TTUHSC|PAH|Stobhill|St Vincent's|UZ Jette|Rikshospitalet|CHUM|Tygerberg|Mt. "
+    "Vernon|Blank Children's|St. Gallen",
 }
 _BARE = {
     "tuned": "Lakeside Mercy Ridgeview Brookdale Fairmont Parkland Hillcrest Kaiser Sunrise Meadowbrook Northgate "
@@ -123,15 +127,19 @@ _BARE = {
     "Southmead Ferncliff Wexham Alderbrook Harrowgate Millbrae Ravenscourt Sandhaven Queensway Longmeadow",
     "third": "Clearwater Trinity Ashgrove Beechwood Holloway Saltmarsh Copperfield Summerhill Redcliffe Wildwood "
     "Brackenfield Newbridge",
-    "held_out": "Lakeview Sentara Briarwood Cloverdale Hawthorn Eastgate Greenacre Moorfields Silverdale Tidewater "
+    "fourth": "Lakeview Sentara Briarwood Cloverdale Hawthorn Eastgate Greenacre Moorfields Silverdale Tidewater "
     "Whitestone Kingfisher Marlborough Northfields Oakdene Penrose Rookwood Sycamore Westbrook Yewtree",
+    "held_out": "Riverbend Ascension Maplewood Heathfield Claremont Woodside Brambles Hollytree Goldcrest Seaview "
+    "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
     "tuned": "last week|last month|last Tuesday|week before last|two Mondays ago|last winter|this past Friday",
     "second": "last year|next Thursday|last summer|previous Sunday|last weekend|this past spring|last fall",
     "third": "last autumn|the Friday before|this past winter|next Monday|late last month",
-    "held_out": "last month|last Wednesday|the previous weekend|this coming Tuesday|last spring|early last year|"
+    "fourth": "last month|last Wednesday|the previous weekend|this coming Tuesday|last spring|early last year|"
     "the other Saturday|last Christmas",
+    "held_out": "last February|next Wednesday|the past weekend|this past Monday|early next year|last Easter|the "
+    "previous Thursday|late last summer",
 }
 _WORDS = {
     "tuned": "English Long Field Brown Rich Price Frost Winter Short Black Young Church Hall Stone Wise Best Banks "
@@ -139,40 +147,60 @@ _WORDS = {
     "second": "French Small White Green Rice Marsh Summer Sharp Gray Strong Park Hill Woods Swift Noble Waters "
     "Chance Weeks Joy Later",
     "third": "Walker Moss Lake Flowers Bell Cook Wells Major Power Bright Singer Rivers",
-    "held_out": "Bush Fields Forest Sweet Mills Carter Barber Wall Cross Shore Cotton Storm Pool Ring Root Savage "
+    "fourth": "Bush Fields Forest Sweet Mills Carter Barber Wall Cross Shore Cotton Storm Pool Ring Root Savage "
     "Stocks Vale Ward Wolf",
+    "held_out": "Hunter Baker Bird Castle Dale Farmer Gardens Glass House Knight Lane Mason Page Rose Shepherd Snow "
+    "Temple West",
 }
 _GIVEN_WORDS = {
     "tuned": "Paul Grace April Grant Mark Faith Art Rose Bill Dawn",
     "second": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
     "third": "Frank Olive Guy Heather Norm Penny Drew Iris",
-    "held_out": "Amber Bob Daisy Ernest Gene Honor Jack Pearl Ray Summer Violet Wade",
+    "fourth": "Amber Bob Daisy Ernest Gene Honor Jack Pearl Ray Summer Violet Wade",
+    "held_out": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
     "tuned": "van der|de la|von|al-|O'|Mc|di|bin|dos|van|le|El ",
     "second": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
     "third": "van 't|de las|vom|El-|Mc|dal|ben|do|le|Fitz",
-    "held_out": "van de|de l'|von der|Abu |O'|Mac|degli|bint|das|af|St. |Te ",
+    "fourth": "van de|de l'|von der|Abu |O'|Mac|degli|bint|das|af|St. |Te ",
+    "held_out": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
     "tuned": "Ng Li Wu Ho Xu Yu Ma Lo Vo Oh An Ba",
     "second": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
     "third": "Lu Bi Fu Ke Re Mo Ta No",
-    "held_out": "He Du Pu Vu To Oz Si Ge Ai Ky Ji Ry",
+    "fourth": "He Du Pu Vu To Oz Si Ge Ai Ky Ji Ry",
+    "held_out": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
     **dict.fromkeys(
         ["tuned", "second", "third"],
         "Ghana Portugal Honduras Bangladesh Lebanon Romania Japan Chile Uganda Nepal Serbia Samoa",
     ),
-    "held_out": "Morocco Ecuador Finland Vietnam Cyprus Malawi Iceland Taiwan Bolivia Estonia Oman Fiji",
+    "fourth": "Morocco Ecuador Finland Vietnam Cyprus Malawi Iceland Taiwan Bolivia Estonia Oman Fiji",
+    "held_out": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
     "tuned": "Bob Peggy Skip Buddy Chip Dot Tex Mimi",
     "second": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
     "third": "Chuck Dolly Pip Scotty Babs Gus",
-    "held_out": "Hank Trixie Mac Bunny Spike Nell Rocky Teddy",
+    "fourth": "Hank Trixie Mac Bunny Spike Nell Rocky Teddy",
+    "held_out": "Bud Cookie Dutch Fitz Jinx Lefty Pops Slim",
 }
+
+
+#: Names of institutions of a part's own: town, surname and given name to choices.
+_FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
+    "held_out": {
+        "hospital": lambda town, last, first: [
+            f"{town} County Hospital", f"{last} Heart Institute", f"Hospital of {town}", f"{last} Orthopaedic Hospital",
+            f"{town} Health Park", f"St. {first}'s Infirmary", f"{last} Day Surgery", f"Queen {first} Hospital",
+        ],
+        "school": lambda town, last, first: [f"{town} Grammar School", f"{last} Junior School", f"{town} University"],
+        "company": lambda town, last, first: [f"{last} Roofing", f"{last} & Daughters", f"{last} Plc", f"{last} Taxis"],
+    }
+}  # fmt: skip
 
 
 def _part(value: str, part: str) -> bool:
@@ -216,7 +244,7 @@ class Values:
         return self.us.bothify(self.rng.choice(forms)).upper()
 
     def __call__(self, field: str) -> str:
-        rng, us, held_out = self.rng, self.us, self.part == "held_out"
+        rng, us, newer = self.rng, self.us, self.part in ("fourth", "held_out")
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")
         d, m, y = when.day, when.strftime("%B"), when.year
@@ -262,6 +290,10 @@ class Values:
             "zip": us.postcode,
             "hospital": lambda: rng.choice(
                 [
+                    *_FORMS[self.part]["hospital"](self.city(), last, first),
+                ]
+                if self.part == "held_out"
+                else [
                     f"{self.city()} District Hospital",
                     f"{last} Cancer Institute",
                     f"University Hospital {self.city()}",
@@ -271,7 +303,7 @@ class Values:
                     f"{self.city()} Hospital",
                     f"St. {first} Medical Centre",
                 ]
-                if held_out
+                if newer
                 else [
                     f"{last} Memorial Hospital",
                     f"{self.city()} General Hospital",
@@ -291,13 +323,17 @@ class Values:
             ),
             "inst_bare_to": lambda: self._of(_BARE),
             "school": lambda: rng.choice(
-                [f"{self.city()} Academy", f"{last} Primary School", f"{self.city()} State University"]
-                if held_out
+                _FORMS[self.part]["school"](self.city(), last, first)
+                if self.part == "held_out"
+                else [f"{self.city()} Academy", f"{last} Primary School", f"{self.city()} State University"]
+                if newer
                 else [f"{last} High School", f"{self.city()} College", f"University of {last}"]
             ),
             "company": lambda: rng.choice(
-                [f"{last} Brothers", f"{last} Construction", f"{last} Engineering", f"{last} Ltd"]
-                if held_out
+                _FORMS[self.part]["company"](self.city(), last, first)
+                if self.part == "held_out"
+                else [f"{last} Brothers", f"{last} Construction", f"{last} Engineering", f"{last} Ltd"]
+                if newer
                 else [f"{last} Logistics", f"{last} & Sons", f"{last} Inc", f"{last} Motors"]
             ),
             "bed": lambda: rng.choice([f"{rng.randint(2, 40)}", f"{rng.randint(2, 9)}{rng.choice('AB')}"]),

@@ -29,6 +29,8 @@ _STATES = "|".join(sorted(word_class("state_codes")))
 #: Titles that are also a relative, an office or a word: only a capital makes one of them.
 _CAPITAL_TITLES = "|".join(sorted((w.capitalize() for w in word_class("capital_titles")), key=len, reverse=True))
 _BEFORE = re.compile(rf"(?<![\w-])(?:(?:(?i:{_TITLES})|{_CAPITAL_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}$")
+_KIN_TITLES = frozenset(["Sister", "Brother", "Father"])
+_KIN_DOES = re.compile(r" (?:is|was|has|had|lives|lived|died|aged|works|worked|drives)\b")
 _SPLIT_TITLE = re.compile(r"(?<![\w-])(?:D r|M r|M rs|M s)\.? $")
 _BEHIND = re.compile(
     rf"(?:[ ]{{0,2}},[ \t\n]{{0,2}}|[ ]{{1,2}}|[ ]?(?=\())"
@@ -46,7 +48,7 @@ _PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3
 _SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'])")
 _INITIAL = re.compile(r"[ ](?:([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))|I(?:\.|(?=[,;)\n]|$)))(?!\w)")
 #: What stands behind a name: "Yasukazu No in room 3" is one, "Yasukazu No effusion" is none.
-_ENDS = re.compile(r"[.,;)\n]|$| (?:in|at|on|and|who|from|to|of)\b")
+_ENDS = re.compile(r"[.,;)\n]|$| (?:in|at|on|and|who|from|to|of|says|said|rang|called|reports)\b")
 _ALNUM = re.compile(r"[^\W_]+")
 _BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
 _NO_SURNAME = word_class("two_letters")
@@ -194,6 +196,11 @@ def _name_start(text: str, start: int, end: int, reach: int) -> int:
     # "the doctor Dr. Okafor": what somebody is stands before the title
     if len(titles) > 1 and titles[0].islower():
         return before.start() + before.group().index(titles[1])
+    kind = titles[-1].rstrip(".")
+    if kind in ("doctor", "professor") and text[start].isupper():
+        return start  # what somebody is, not how he is called: "the club doctor Ann Lee"
+    if kind in _KIN_TITLES and _KIN_DOES.match(text, end):
+        return start  # "Father Ion is 93": kin
     return before.start()
 
 

@@ -75,6 +75,11 @@ class Institutions:
             skip = 0
             words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
             while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
+                # "at The Lister Infirmary": a capital inside a sentence is part of the name
+                if words[skip].group() == "The" and (
+                    skip or text[match.start() - 2 : match.start()].strip(" ").isalpha()
+                ):
+                    break
                 skip += 1
             # "Dr. Odongo of Parkland Manor" are two, "University of Iowa Hospital" is one.
             for i in range(len(words) - 2, skip, -1):
