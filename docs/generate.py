@@ -67,8 +67,8 @@ def figures() -> str:
         quick = ", a quick evaluation" if one.quick else ""
         out.append(
             f"\nFigures of `{name}` at strength {strength:g} are of {one.films} films of {one.patients} patients who "
-            f"trained no model{quick}; judges and\nattackers learned on other patients of these. `updp methods` prints the "
-            "same: both come from `measured.toml`."
+            f"trained no model{quick}; judges and\nattackers learned on other patients of these. `updp methods` prints "
+            "the same: both come from `measured.toml`."
         )
     return "\n".join(out) + "\n\n"
 

@@ -384,3 +384,11 @@ def test_flattening_makes_white_on_white_as_clear_as_white_on_black():
     flat = flatten(film)
     dark, bright = flat[101, 60] - flat[150, 60], flat[101, 320] - flat[150, 320]
     assert bright > 0.4 * dark > 0.1
+
+
+@pytest.mark.parametrize(("side", "sizes"), [(256, [640]), (1024, [640]), (3000, [1536, 640])])
+def test_a_large_film_is_also_searched_at_a_small_size(reader, monkeypatch, side, sizes):
+    looked = []
+    monkeypatch.setattr(reader, "_find", lambda film, longest, flat: looked.append(longest) or [])
+    assert reader.read(np.zeros((side, side), np.float32), thorough=False) == []
+    assert looked == sizes

@@ -579,3 +579,21 @@ def test_a_name_in_a_uid_is_no_well_known_uid_whatever_space_follows(space):
     value = b"Quibblesworth" + space
     ds = with_bytes(element(tag_for_keyword("FrameOfReferenceUID"), "UI", value + b" " * (len(value) % 2)))
     assert b"Quibblesworth" not in raw_file(clean(ds, Nothing()))
+
+
+@pytest.mark.parametrize("keyword", ["SeriesNumber", "InstanceNumber", "ExposureTime", "RelativeXRayExposure"])
+@pytest.mark.parametrize("implicit", [True, False])
+def test_a_number_that_repeats_an_identifier_goes(keyword, implicit):
+    new = clean(read(stored(film(**{keyword: 77419}), implicit=implicit)))
+    assert new.get(keyword) in (None, "")
+    assert clean(read(stored(film(**{keyword: 31}), implicit=implicit))).get(keyword) == 31
+
+
+def test_a_binary_number_that_repeats_an_identifier_goes():
+    for kept, number in ((None, 77419), (31, 31)):
+        assert clean(film(SelectorULValue=number)).get("SelectorULValue") == kept
+        assert clean(read(stored(film(SelectorULValue=number)))).get("SelectorULValue") == kept
+
+
+def test_a_colour_profile_goes():
+    assert "ICCProfile" not in clean(film(ICCProfile=b"QuibblesworthQuibblesworth"))

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _OWN_NAMES = (PATIENT_NAME, 0x00101001, 0x00101005)  # and other names, and the name at birth
 _CODE = re.compile(rb"[A-Za-z0-9 _\-/.\\\0]*\Z")
 _CONTEXT = re.compile(r"\d{1,5}\Z")
+_NUMBER = re.compile(rb"[1-9]\d{4,}")
 _UIDS = re.compile(rb"[0-9.\\\0 ]*\Z")
 _AGE_STRING = re.compile(rb"(\d{3})[DWMY][ \0]*\Z")
 
@@ -231,9 +232,11 @@ class ElementCleaner:
             if (self.dummy and not fixed) or text is None or text in self.walk.known:
                 return self._fallback(element, rule)
         elif vr in ("DS", "IS"):
-            if not NUMERIC.match(raw):
+            if not NUMERIC.match(raw) or not self.walk.numbers.isdisjoint(_NUMBER.findall(raw)):
                 return self._fallback(element, rule)
         elif vr in WIDTH:
+            if self.walk.numbers and self._whole_number(element, vr, raw) in self.walk.numbers:
+                return self._fallback(element, rule)
             # One number has one width; seven "numbers" where the dictionary has one are seven pairs of letters.
             if raw and dictionary_VM(element.tag) == "1" and len(raw) != WIDTH[vr]:
                 return self._fallback(element, rule)
@@ -251,6 +254,12 @@ class ElementCleaner:
         if isinstance(element, RawDataElement) and element.VR == "UN":
             return self.dataset[element.tag]  # written with the VR the dictionary knows
         return element
+
+    def _whole_number(self, element: Element, vr: str, raw: bytes) -> bytes:
+        """The digits of an integer in binary; empty for anything else."""
+        if not isinstance(element, RawDataElement):
+            return str(element.value).encode() if isinstance(element.value, int) else b""
+        return str(int.from_bytes(raw, "little" if self.little is not False else "big")).encode()
 
     def _code_string(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
         """A CS element with the terms the standard defines for it; a word it does not know could be a name."""

@@ -58,6 +58,7 @@ _SR_CLASS = "1.2.840.10008.5.1.4.1.1.88."
 #: Identifiers of the hospital, which may stay where the policy retains its identity.
 _INSTITUTION = frozenset(("InstitutionName", "InstitutionAddress", "InstitutionalDepartmentName"))
 _METHOD = "PS3.15 Basic Application Level Confidentiality Profile"
+_LONG_NUMBER = re.compile(r"\d{5,}")
 _LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 
 
@@ -139,6 +140,10 @@ class HeaderWalk:
         self.shift = Shift.of(cleaner.key, patient_id)
         retained = _INSTITUTION if cleaner.policy.retain_institution else frozenset()
         self.known = Known([*own_identifiers(dataset, deep=False, leave_out=retained), patient_id], least=4)
+        #: Digits of the patient's identifiers: a series numbered like the patient names him.
+        self.numbers = frozenset(
+            found.group().lstrip("0").encode() for text in self.known.words for found in _LONG_NUMBER.finditer(text)
+        )
 
     def own_name(self, name: str) -> str:
         """What stands for a name of the patient."""
