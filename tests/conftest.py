@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
 
 from updp.core.keys import Key
 from updp.core.policy import Policy
+
+#: No test depends on how busy the machine is.
+settings.register_profile("updp", deadline=None)
+settings.load_profile("updp")
 
 #: Names and numbers of invented patients; none may appear in anything that is printed or released.
 CANARIES = ("Quibblesworth", "Zanthora", "MRN7741982", "ACC5550123")
