@@ -323,9 +323,7 @@ def main() -> int:
         "| marks | films | decodable before | decodable after | legible after | kept back |\n|---|---|---|---|---|---|"
     )
     total = np.zeros(5, dtype=int)
-    for number, kind in enumerate(CLASSES):
-        if kind not in args.classes:
-            continue
+    for number, kind in enumerate(args.classes):
         row = np.zeros(5, dtype=int)
         for turn in range(args.each):
             film = load(paths[number * args.each + turn], SIDES[turn % len(SIDES)], rng)
