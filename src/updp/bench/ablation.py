@@ -108,7 +108,7 @@ def bench_ablation(
     if not studies:
         raise NoUsableFilm("the sources hold no validation film that can be read")
     images = torch.from_numpy(np.stack([study.pixels for study in studies if study.pixels is not None]))[:, None]
-    bench = _Bench(pack, studies, images, _second(judge), seed)
+    bench = _Bench(pack, studies, images, second_vlm(judge), seed)
     rows: list[Row] = []
 
     def add(table: str, setting: str, **options: Any) -> None:
@@ -138,7 +138,7 @@ def bench_ablation(
     return rows
 
 
-def _second(judge: str | None) -> Any:
+def second_vlm(judge: str | None) -> Any:
     """The vlm that only scores: a judge file (`updp train judge`) or another pack."""
     from updp.models import load_pack
 

@@ -39,7 +39,10 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "identity": ("identification",),
     "privdiff": ("film", "verification", "attributes", "diagnosis", "images"),
     "reports": ("report generation",),
+    "frontier": ("record", "film", "diagnosis", "images"),
 }
+#: Those with published figures; `updp bench frontier` asks for the last one.
+PUBLISHED = ("identity", "privdiff", "reports")
 #: Attackers and judges learn from most of a sample; the rest is scored.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
 
@@ -119,8 +122,8 @@ def bench_methods(
     say: Say = print,
 ) -> list[Row]:
     """Measure every method; ``methods.md``, ``methods.json``, ``frontier.json`` and ``frontier.svg`` go to ``out``."""
-    if unknown := sorted(set(tables) - set(TABLES)):
-        raise BadBench(f"no table {', '.join(unknown)}; there are {', '.join(TABLES)}")
+    if unknown := sorted(set(tables) - set(PUBLISHED)):
+        raise BadBench(f"no table {', '.join(unknown)}; there are {', '.join(PUBLISHED)}")
     todo = settings(methods, strengths, pack)
     private(out)
     films_kept = out / ".cache" / "films"
@@ -133,7 +136,7 @@ def bench_methods(
     say(f"{len(sample)} films of {sum(counted.values())} patients, {counted['val'] + counted['test']} of them scored")
     rows: list[Row] = []
     for setting in todo:
-        rows.append(_row(sample, setting, models, budget, seed, tables, out, probes))
+        rows.append(measured_row(sample, setting, models, budget, seed, tables, out, probes))
         say(described(rows[-1]))
     about = {
         "films": len(sample),
@@ -147,7 +150,7 @@ def bench_methods(
     return rows
 
 
-def _row(
+def measured_row(
     sample: Sample,
     setting: Setting,
     pack: Any,
@@ -258,7 +261,7 @@ def cell(m: Measurement | None, percent: bool) -> str:
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{chance}"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
@@ -278,12 +281,12 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
     ]
     if {"identity", "privdiff"} & set(tables):
         out += ["### Privacy", ""]
-        out += _table(
+        out += table_lines(
             ["method", *(column.heading for column in PRIVACY)],
             [[row.setting.label, *map(row.cell, PRIVACY)] for row in rows],
         )
         out += ["### Utility and cost", ""]
-        out += _table(
+        out += table_lines(
             ["method", *(column.heading for column in UTILITY), "seconds per film", "kept back"],
             [
                 [
@@ -329,7 +332,7 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
             lines.append([entry["what"], row.setting.label, entry["published"], *ours])
     heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
     source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
-    return ["### Naming the patient (UPDP)", "", source, "", *_table(heads, lines)]
+    return ["### Naming the patient (UPDP)", "", source, "", *table_lines(heads, lines)]
 
 
 def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
@@ -349,7 +352,7 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
             )
     heads = ["films", "ours", "published verification AUC", "ours, frozen", "ours, strongest that adapts",
              "published classification AUC", "ours, frozen judge"]  # fmt: skip
-    out = ["### Verification and classification (PrivDiff-Net, Tables 1 and 2)", "", *_table(heads, lines)]
+    out = ["### Verification and classification (PrivDiff-Net, Tables 1 and 2)", "", *table_lines(heads, lines)]
     lines = []
     for entry in given["attributes"]:
         for row in _of(rows, entry):
@@ -361,7 +364,7 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
             lines.append([entry["what"], row.setting.label, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
     heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
              "ours, retrained"]  # fmt: skip
-    return [*out, "### Age and sex (PrivDiff-Net, Table 3)", "", *_table(heads, lines)]
+    return [*out, "### Age and sex (PrivDiff-Net, Table 3)", "", *table_lines(heads, lines)]
 
 
 def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
@@ -378,19 +381,19 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
             lines.append([row.setting.label, regime, *texts(row, regime)])
     for regime, figures in known.items():
         lines.append(["published, Qwen2.5-VL-7B", regime, *(f"{value:.2f}" for value in figures)])
-    out += _table(["method", "learns from", *TEXT], lines)
+    out += table_lines(["method", "learns from", *TEXT], lines)
     gains = [[row.setting.label, m.name, cell(m, True), _sharings(m)] for row in rows for m in row.measurements
              if "each_sharing" in m.detail]  # fmt: skip
     if gains:
         out += ["Gains and ratios over the same films and resamples, and in each sharing of the patients:", ""]
-        out += _table(["method", "comparison", "figure, per cent", "each sharing"], gains)
+        out += table_lines(["method", "comparison", "figure, per cent", "each sharing"], gains)
     out += ["### Prompt searches (UPDP, Table 4)", "", "Captioners that learn from transferred films alone.", ""]
     lines = []
     for entry in given["searches"]:
         for row in _of(rows, entry):
             lines.append([row.setting.label, *texts(row, "transfer de-identified")])
             lines.append([f"{entry['what']}, published", *(f"{value:.2f}" for value in entry["published"])])
-    return [*out, *_table(["method", *TEXT], lines)]
+    return [*out, *table_lines(["method", *TEXT], lines)]
 
 
 def _sharings(m: Measurement) -> str:

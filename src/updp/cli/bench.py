@@ -93,3 +93,136 @@ def bench_methods(
     )
     told(folder=str(out), tables=str(out / "methods.md"))
     say(f"tables: {out / 'methods.md'}")
+
+
+JudgeOption = Annotated[
+    str | None, typer.Option(help="A second vlm, which is never optimised: a judge file or another pack.")
+]
+
+
+@bench_app.command("epsilon")
+def bench_epsilon(
+    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="Where the table and the picture go.")] = Path("epsilon"),
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    judge: JudgeOption = None,
+    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
+) -> None:
+    """What a privacy budget buys in mode ldp of UPDP, from epsilon 1 to 100."""
+    from updp.bench.epsilon import bench_epsilon as measure
+    from updp.domains.chest import PACK
+
+    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
+    told(folder=str(out))
+
+
+@bench_app.command("generated")
+def bench_generated(
+    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
+    out: Annotated[Path, typer.Option(help="Where tables and pictures go; run again to resume.")] = Path("generated"),
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    judge: JudgeOption = None,
+    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
+) -> None:
+    """UPDP's Table 3 and Figures 4 and 5 on generated films, as printed and by default."""
+    from updp.bench.generated import bench_generated as measure
+    from updp.domains.chest import PACK
+
+    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
+    told(folder=str(out))
+
+
+@bench_app.command("identity")
+def bench_identity(
+    data: Annotated[Path, typer.Option(help="A source with several films per patient that the pack learned from.")],
+    out: Annotated[Path, typer.Option(help="Where the table goes; run again to resume.")] = Path("identity"),
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    strength: Annotated[float, typer.Option(min=0.0, max=1.0, help="Strength of UPDP.")] = 0.0,
+    patients: Annotated[int, typer.Option(min=3, help="Patients to name in each world.")] = 50,
+    quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+) -> None:
+    """UPDP's identity experiment: patients the generator met, and patients it did not."""
+    from updp.bench.identity import bench_identity as measure
+
+    measure(data, out.absolute(), pack=pack, strength=strength, patients=patients, quick=quick, layout=layout, say=say)
+    told(folder=str(out))
+    say(f"table: {out / 'identity.md'}")
+
+
+@bench_app.command("reports")
+def bench_reports(
+    data: Annotated[Path, typer.Option(help="A source with reports.")],
+    vlm: Annotated[Path, typer.Option(help="Folder of Qwen2.5-VL, Gemma-3 or Phi-3.5-vision.")],
+    out: Annotated[Path, typer.Option(help="Where the table goes; run again to resume.")] = Path("reports"),
+    method: Annotated[str, typer.Option(help="The method that de-identifies.")] = "updp",
+    option: OptionOption = None,
+    strength: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Strength of the method.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of the fine-tuning, as key=value, instead of the paper's.")
+    ] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
+    scored: Annotated[int, typer.Option(min=5, help="Films to write reports for.")] = 250,
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    device: Annotated[str, typer.Option(help="Where the model runs.")] = "cuda",
+    precision: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
+    trust_code: Annotated[bool, typer.Option("--trust-code", help="Run Python that the folder brings.")] = False,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+) -> None:
+    """UPDP's Tables 1 and 2: a large model writes reports after learning in four regimes."""
+    from updp.bench.reports import bench_reports as measure
+    from updp.bench.reports import lora_settings
+    from updp.cli.console import read_options
+
+    measure(
+        data,
+        vlm,
+        out.absolute(),
+        method=planned([method], option)[0],
+        strength=strength,
+        lora=lora_settings(read_options(setting or ())),
+        films=films,
+        scored=scored,
+        pack=pack,
+        device=device,
+        precision=precision,
+        trust_code=trust_code,
+        layout=layout,
+        say=say,
+    )
+    told(folder=str(out))
+    say(f"table: {out / 'reports.md'}")
+
+
+@bench_app.command("frontier")
+def bench_frontier(
+    data: Annotated[Path, typer.Option(help="A source of real films.")],
+    out: Annotated[Path, typer.Option(help="Where table and picture go; run again to resume.")] = Path("frontier"),
+    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="Methods, options and strengths (TOML) instead of all.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Pack of method weights for the learned methods.")] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes per setting.")] = False,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+) -> None:
+    """Every method by its knob on unseen patients: one table, one picture, hypervolumes."""
+    from updp.bench.frontier import bench_frontier as measure
+    from updp.evaluation.cohort.settings import read_plan
+
+    measure(
+        data,
+        out.absolute(),
+        plans=None if plan is None else read_plan(plan),
+        names=method,
+        weights=weights,
+        films=films,
+        pack=pack,
+        quick=quick,
+        seed=seed,
+        layout=layout,
+        say=say,
+    )
+    told(folder=str(out), table=str(out / "frontier.md"))
+    say(f"table: {out / 'frontier.md'}")

@@ -72,6 +72,8 @@ SEARCHES = {
     "pez": {"steps": 8, "rate": 0.5},
     "mma": {"steps": 2, "trials": 16},
     "steps": {"steps": 2, "trials": 20},
+    "raw": {},
+    "similarity": {"steps": 8, "rate": 0.5},
 }
 
 
@@ -136,9 +138,51 @@ def test_image_to_image_is_a_mode_of_its_own_and_says_so(pack):
 
 
 def test_the_private_mode_states_its_epsilon_for_word_and_study(pack):
-    made = method(pack, mode="ldp", temperature=0.5).deidentify(studies(1), None, streams(1))[0]
-    assert made.decided["epsilon_token"] == 8.0
-    assert made.decided["epsilon_study"] == 8.0 * 8
+    made = method(pack, mode="ldp", words=2, epsilon=8.0).deidentify(studies(1), None, streams(1))[0]
+    assert made.decided["epsilon_word"] == pytest.approx(4.0)
+    assert made.decided["epsilon_study"] == pytest.approx(8.0)
+    assert made.decided["words_drawn"] == 2
+
+
+def test_the_private_mode_refuses_no_film_for_what_it_shows(pack):
+    private = method(pack, mode="ldp")
+    private.__dict__["_mean_film"] = np.linspace(0, 1, 256, dtype=np.float32)
+    falling = np.linspace(1, 0, 256, dtype=np.float32)[:, None].repeat(256, 1)
+    batch = studies(1, pixels=falling)
+    assert private.deidentify(batch, None, streams(1))[0].refused is None
+    looking = method(pack)
+    looking.__dict__["_mean_film"] = private._mean_film
+    assert looking.deidentify(batch, 0.0, streams(1))[0].refused is Reason.FILM_INVERTED
+
+
+def test_the_raw_baseline_prompts_with_the_whole_report_and_reads_no_film(pack):
+    raw = UPDP(pack=pack, sampler_steps=2, search="raw", check=False)
+    batch = studies(2)
+    texts = raw.write(batch, films(batch), 0.0, streams(2)).texts
+    assert all({"john", "smith", "january", "7"} <= set(text.split()) for text in texts)
+    assert raw.reads_pixels(0.0) is False
+
+
+def test_similarity_without_lists_may_use_words_that_the_lists_block(pack):
+    batch = studies(8)
+    free = UPDP(pack=pack, sampler_steps=2, length=8, search="similarity", check=False, steps=8, rate=0.5)
+    assert not free.vocabulary.favoured.any()
+    assert free.vocabulary.blocked.sum() == 5  # the frame and its kind
+    listed = method(pack).vocabulary
+    ids = {i for text in free.write(batch, films(batch), 0.0, streams(8)).texts for i in free.vocabulary.encode(text)}
+    assert any(bool(listed.blocked[i]) for i in ids)
+
+
+@pytest.mark.parametrize("options", [{"free": 3}, {"mode": "literal", "temperature": 0.0}, {"search": "similarity"}])
+def test_content_iterations_begin_where_the_one_before_ended(pack, options):
+    """Steps once and again are more steps; the trace has all of them."""
+    batch = studies(3)
+    once = method(pack, rate=0.5, **options).write(batch, films(batch), 0.0, streams(3))
+    thrice = method(pack, rate=0.5, iterations=3, **options).write(batch, films(batch), 0.0, streams(3))
+    assert len(thrice.trace) == 3 * len(once.trace)
+    assert thrice.trace[: len(once.trace)] == pytest.approx(once.trace)
+    if "mode" not in options:  # straight-through keeps the best of all
+        assert np.mean(thrice.scores) >= np.mean(once.scores) - 1e-4
 
 
 def test_the_private_mode_looks_at_the_film_once(pack):
@@ -265,7 +309,8 @@ def test_a_release_made_with_updp_is_verified_and_names_no_one(tmp_path, key, pa
         (1.0, {"image_to_image": True}, True),
         (1.0, {"mode": "literal"}, True),
         (1.0, {"mode": "ldp"}, True),
-        (1.0, {"search": "mma"}, True),
+        (0.5, {"search": "mma"}, True),
+        (1.0, {"search": "mma"}, False),
         (1.0, {"init": "random"}, True),
     ],
 )

@@ -1,4 +1,4 @@
-"""Projection to the nearest allowed tokens, and the private mode."""
+"""Projection to the nearest allowed tokens."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def projector(**rule):
     return Projector(TABLE, VOCABULARY, Projection(**rule))
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["top-k", "whitelist-top-k", "whitelist"]), st.floats(0, 5))
+@given(st.integers(0, 10_000), st.sampled_from(["top-k", "whitelist-top-k"]), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_no_blocked_token_is_ever_projected_to(seed, candidates, temperature):
     generator = torch.Generator().manual_seed(seed)
@@ -64,31 +64,6 @@ def test_with_no_list_at_all_every_word_returns_itself():
 
     ids = torch.arange(len(TABLE))
     assert (Projector(TABLE, Free(VLM), Projection(bonus=0.0)).project(TABLE) == ids).all()
-
-
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_the_private_mode_keeps_its_bound_on_any_two_films(temperature):
-    made = projector(candidates="whitelist", temperature=temperature)
-    rows = torch.randn(300, 32, generator=torch.Generator().manual_seed(4))
-    shares = torch.softmax(made.scores(rows) / temperature, dim=1)
-    worst = (shares.log().max(0).values - shares.log().min(0).values).max()
-    assert made.rule.epsilon == 4 / temperature
-    assert float(worst) <= made.rule.epsilon
-
-
-def test_draws_of_the_private_mode_follow_the_mechanism():
-    made = projector(candidates="whitelist", temperature=0.3)
-    row = torch.randn(1, 32, generator=torch.Generator().manual_seed(5))
-    noise = torch.rand(20_000, made.width(), generator=torch.Generator().manual_seed(6))
-    drawn = made.project(row.expand(20_000, -1), noise)
-    seen = torch.bincount(torch.searchsorted(made.pool, drawn), minlength=len(made.pool)) / 20_000
-    assert (seen - torch.softmax(made.scores(row)[0] / 0.3, 0)).abs().max() < 0.015
-
-
-def test_only_the_private_mode_claims_a_guarantee():
-    assert Projection("top-k", temperature=1.0).epsilon is None
-    assert Projection("whitelist-top-k", temperature=1.0).epsilon is None
-    assert Projection("whitelist", temperature=0.0).epsilon is None
 
 
 @pytest.mark.parametrize("wrong", [{"top_k": 0}, {"temperature": -1.0}])

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
+from tests.methods.tiny import tiny_vlm
 from updp.methods.options import BadOption
-from updp.methods.updp.searches import LDP, MMA, PEZ, SEARCHES, STEPS, Algorithm1, Align, PromptSearch, Random, Report
+from updp.methods.updp.accountant import empirical_epsilon
+from updp.methods.updp.alignment import start
+from updp.methods.updp.blacklist import Vocabulary
+from updp.methods.updp.projection import Projector
+from updp.methods.updp.searches import (
+    LDP,
+    MMA,
+    PEZ,
+    SEARCHES,
+    STEPS,
+    Algorithm1,
+    Align,
+    PromptSearch,
+    Random,
+    Raw,
+    Report,
+    Similarity,
+    Task,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +38,9 @@ from updp.methods.updp.searches import LDP, MMA, PEZ, SEARCHES, STEPS, Algorithm
         ({"search": "pez", "rate": 0.1}, PEZ),
         ({"search": "mma", "trials": 64}, MMA),
         ({"search": "steps", "trials": 64}, STEPS),
-        ({"mode": "literal", "top_k": 5}, Algorithm1),
+        ({"search": "raw"}, Raw),
+        ({"search": "similarity", "iterations": 3}, Similarity),
+        ({"mode": "literal", "top_k": 5, "init": "raw"}, Algorithm1),
         ({"mode": "ldp", "check": False}, LDP),
     ],
 )
@@ -40,6 +63,10 @@ def test_every_search_is_found_under_its_own_names(search):
         ({"mode": "ldp", "check": True}, "mode = 'ldp'", "check"),
         ({"mode": "ldp", "rerolls": 3}, "mode = 'ldp'", "rerolls"),
         ({"mode": "ldp", "top_k": 3}, "mode = 'ldp'", "top_k"),
+        ({"mode": "ldp", "temperature": 0.1}, "mode = 'ldp'", "temperature"),
+        ({"mode": "ldp", "iterations": 2}, "mode = 'ldp'", "iterations"),
+        ({"epsilon": 3.0}, "search = 'align'", "epsilon"),
+        ({"search": "raw", "steps": 3}, "search = 'raw'", "steps"),
         ({"mode": "literal", "bonus": 0.1}, "mode = 'literal'", "bonus"),
         ({"mode": "literal", "free": 3}, "mode = 'literal'", "free"),
         ({"mode": "literal", "straight_through": True}, "mode = 'literal'", "straight_through"),
@@ -86,7 +113,86 @@ def test_a_fixed_report_leaves_the_film_no_word_and_full_strength_neither():
 
 
 def test_only_local_differential_privacy_has_an_epsilon():
-    epsilons = {one.names_of(): PromptSearch.read({"mode": one.names_of()[0], "search": one.names_of()[1]})
-                .projection(0.5).epsilon for one in SEARCHES}  # fmt: skip
-    assert epsilons.pop(("ldp", "align")) == pytest.approx(40)
-    assert set(epsilons.values()) == {None}
+    spent = {one.names_of(): PromptSearch.read({"mode": one.names_of()[0], "search": one.names_of()[1]})
+             .spends(0.5, 40) for one in SEARCHES}  # fmt: skip
+    assert spent.pop(("ldp", "align"))["epsilon_study"] == pytest.approx(10)
+    assert not any(spent.values())
+
+
+@pytest.mark.parametrize(("strength", "epsilon"), [(0.0, 100.0), (0.5, 10.0), (1.0, 1.0)])
+@pytest.mark.parametrize("words", [1, 4, 32])
+def test_the_budget_is_shared_over_the_words_and_never_exceeded(strength, epsilon, words):
+    told = PromptSearch.read({"mode": "ldp", "words": words}).spends(strength, 40)
+    assert told["epsilon_study"] <= epsilon * (1 + 1e-9)
+    assert told["epsilon_study"] == pytest.approx(epsilon, rel=1e-6)
+    assert told["epsilon_word"] >= epsilon / words * (1 - 1e-9)
+    assert told["unit"] == "film"
+
+
+TINY = tiny_vlm()
+LISTED = Vocabulary(TINY)
+
+
+def drawn(options, film, count, texts=("no mass",)):
+    """How often each candidate is drawn by the search itself, over ``count`` streams."""
+    search = PromptSearch.read({"mode": "ldp", **options})
+    rngs = [np.random.default_rng([7, n]) for n in range(count)]
+    begun = start(TINY, LISTED, list(texts) * count, 12, rngs, fixed_length=search.fixes_length(), least=search.least,
+                  free=search.start_free(0.0, 12))  # fmt: skip
+    table = TINY.token_table.detach()
+    projector = Projector(table, LISTED, search.projection(0.0))
+    found = search.find(Task(TINY, LISTED, begun, film.expand(count, -1), projector, rngs, None), 0.0)
+    pool = search._pool(LISTED)
+    moving = begun.mask & ~begun.fixed if search.words is not None else begun.mask
+    return torch.stack([(found.ids[moving] == index).sum() for index in pool]).tolist(), found, begun
+
+
+def opposite_films():
+    """Two films as unlike as can be for a word of the set: the worst case of the mechanism."""
+    pool = PromptSearch.read({"mode": "ldp"})._pool(LISTED)
+    said = TINY.embed_texts([LISTED.spell([index])[0] for index in pool.tolist()])
+    return said[:1], -said[:1]
+
+
+@pytest.mark.parametrize("utility", ["word", "row"])
+def test_the_sampler_keeps_its_epsilon_on_the_two_most_unlike_films(utility):
+    one, other = opposite_films()
+    options = {"words": 1, "epsilon": 2.0, "utility": utility, "clip": 0.05, "steps": 3}
+    counts = [drawn(options, film, 3000)[0] for film in (one, other)]
+    assert empirical_epsilon(*counts) <= 2.0
+    if utility == "word":  # the test has the power to find a mechanism that spends more
+        wasteful = [drawn(options | {"epsilon": 6.0}, film, 3000)[0] for film in (one, other)]
+        assert empirical_epsilon(*wasteful) > 2.0
+
+
+def test_the_sampler_draws_from_the_fixed_set_alone_and_leaves_the_record_as_it_is():
+    film = opposite_films()[0]
+    search = PromptSearch.read({"mode": "ldp", "words": 3, "epsilon": 1.0})
+    pool = set(search._pool(LISTED).tolist())
+    _, found, begun = drawn({"words": 3, "epsilon": 1.0}, film, 40)
+    for ids, mask, fixed in zip(found.ids, found.mask, begun.fixed, strict=True):
+        assert LISTED.spell(ids[fixed].tolist())[0] == "no mass"
+        words = ids[mask & ~fixed].tolist()
+        assert len(words) == 3
+        assert len(set(words)) == 3
+        assert set(words) <= pool
+
+
+def test_a_short_report_does_not_make_the_mechanism_draw_more_words_than_it_counts():
+    _, found, begun = drawn({"words": 2}, opposite_films()[0], 5, texts=("",))
+    assert (found.mask & ~begun.fixed).sum(1).tolist() == [2] * 5
+
+
+def test_a_large_budget_draws_the_best_words_and_a_small_one_any():
+    film = opposite_films()[0]
+    certain = drawn({"words": 1, "epsilon": 400.0, "clip": 1.0}, film, 60)[0]
+    assert max(certain) == 60
+    vague = drawn({"words": 1, "epsilon": 0.001}, film, 600)[0]
+    assert min(vague) > 0
+
+
+def test_a_vlm_without_the_words_of_the_set_is_refused_before_any_film(monkeypatch):
+    monkeypatch.setattr("updp.methods.updp.searches.drawable", lambda which: frozenset({"effusion"}))
+    with pytest.raises(BadOption, match="use 'whitelist'"):
+        PromptSearch.read({"mode": "ldp"})._pool(LISTED)
+    assert len(PromptSearch.read({"mode": "ldp", "vocabulary": "whitelist"})._pool(LISTED)) > 2

@@ -22,7 +22,7 @@ from updp.core.global_state import quiet
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.reasons import Refused
-from updp.core.record import BENCHMARK_KEY, Split, Study, split_of
+from updp.core.record import BENCHMARK_KEY, Report, Split, Study, split_of
 from updp.domains.base import Domain
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.load import decoded, label_matrix
@@ -190,6 +190,11 @@ def make(sample: Sample, setting: Setting, seed: int, rows: range | None = None)
     for first in range(rows.start, rows.stop, _BATCH):
         some = range(first, min(first + _BATCH, rows.stop))
         batch = [sample.studies[i].but(pixels=sample.real[i].astype(np.float32) / 255) for i in some]
+        if getattr(method, "baseline_of_raw_reports", False):  # nothing of it leaves a bench
+            batch = [
+                study.but(report=Report({"findings": sample.real_texts[i]})) if sample.real_texts[i] else study
+                for i, study in zip(some, batch, strict=True)
+            ]
         streams = [PUBLIC_KEY.rng("film", study.film_id, str(seed)) for study in batch]
         for i, done in zip(some, method.deidentify(batch, setting.strength, streams), strict=True):
             if done.pixels is not None and done.refused is None:

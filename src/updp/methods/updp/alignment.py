@@ -32,6 +32,13 @@ class Prompts:
     scores: Tensor  # cosine of text and film
     trace: list[float] = field(default_factory=list)  # mean best score after each step
 
+    def better_of(self, other: Prompts) -> Prompts:
+        """Of two searches of the same places, the better prompt of each film."""
+        here = self.scores > other.scores
+        ids = torch.where(here[:, None], self.ids, other.ids)
+        rows = torch.where(here[:, None, None], self.rows, other.rows)
+        return Prompts(ids, self.mask, rows, torch.where(here, self.scores, other.scores), self.trace)
+
 
 class Frame:
     """Prompt embeddings in the frame of the text tower: opening token, prompt, closing token, padding."""
@@ -72,7 +79,7 @@ def start(
     length: int,
     rngs: Sequence[np.random.Generator],
     *,
-    init: Literal["report", "random"] = "report",
+    init: Literal["report", "raw", "random"] = "report",
     drop_blocked: bool = True,
     fixed_length: bool = False,
     least: int = 4,
@@ -87,7 +94,7 @@ def start(
     neighbour, which is a function of the word (the paper's reading). A report that is too short is filled up, unless no
     word may move: a prompt must not state a finding that was chosen at random.
     """
-    favoured = vocabulary.favoured.nonzero()[:, 0].tolist()
+    favoured = (vocabulary.favoured.nonzero()[:, 0] if vocabulary.favoured.any() else vocabulary.allowed).tolist()
     rows, cut, kept = [], [], []
     room = length if free is None else max(0, length - free)
     for text, rng in zip(texts, rngs, strict=True):

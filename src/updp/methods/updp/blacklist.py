@@ -51,7 +51,17 @@ def piece_of(token: str, style: str) -> Piece:
 class Vocabulary:
     """The tokens of a vlm, what each may do, and the way from text to ids and back."""
 
-    def __init__(self, vlm: Any, *, block: Iterable[str] = (), allow: Iterable[str] = (), pieces: bool = False) -> None:
+    def __init__(
+        self,
+        vlm: Any,
+        *,
+        block: Iterable[str] = (),
+        allow: Iterable[str] = (),
+        pieces: bool = False,
+        lists: bool = True,
+    ) -> None:
+        """Without ``lists`` every token but the frame's is allowed and none is favoured: the setting of the paper's
+        tables without semantic lists, for a baseline."""
         import torch
 
         self.tokenizer = vlm.tokenizer
@@ -73,11 +83,14 @@ class Vocabulary:
             usable = index not in special and (closed or pieces) and word.isascii() and word.isalpha() and len(word) > 1
             favoured.append(usable and word in self.words.favoured)
             blocked.append(not usable or not (self.words.allowed(word) if closed else self.words.harmless(word)))
+        if not lists:
+            blocked = [index in special or not token for index, token in enumerate(self.tokens)]
+            favoured = [False] * size
         self.blocked: Tensor = torch.tensor(blocked)
         self.favoured: Tensor = torch.tensor(favoured) & ~self.blocked
         if bool(self.blocked.all()):
             raise VocabularyError("the lists block every token of the vocabulary; nothing is left to write with")
-        if not bool(self.favoured.any()):
+        if lists and not bool(self.favoured.any()):
             raise VocabularyError("no whitelist term is in the vocabulary of this vlm; the lists do not fit it")
         self.opening, self.closing = _frame_ids(self.tokenizer)
 
@@ -85,6 +98,24 @@ class Vocabulary:
     def allowed(self) -> Tensor:
         """Ids of the tokens that may be used, ascending."""
         return (~self.blocked).nonzero()[:, 0]
+
+    @cached_property
+    def stable(self) -> Tensor:
+        """Which tokens come back as themselves when they are written out and read again (whole words do)."""
+        import torch
+
+        same = torch.zeros(len(self.tokens), dtype=torch.bool)
+        for index in self.allowed.tolist():
+            same[index] = self.encode(self.pieces[index].text) == [index]
+        return same
+
+    def favoured_among(self, words: Iterable[str]) -> Tensor:
+        """Ids of the favoured tokens that are one of these words, ascending."""
+        import torch
+
+        wanted = frozenset(words)
+        found = [index for index in self.favoured.nonzero()[:, 0].tolist() if self.pieces[index].text.lower() in wanted]
+        return torch.tensor(found, dtype=torch.long)
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, without the frame."""

@@ -5,9 +5,9 @@ on words that may leave; the generator makes a new film from the prompt alone. T
 is checked before it leaves, and the prompt never leaves at all: it was optimised towards the patient.
 
 Modes: ``resolved`` (default), ``literal`` (Algorithm 1 as printed: favoured words only, drawn at temperature 1 from the
-top K, projected once), ``ldp`` (drawn from all favoured words, fixed length, nothing else touches the film afterwards:
-local differential privacy, whose epsilon is printed and is large). Baselines of the paper's Table 4 are the same
-pipeline with another search: ``report``, ``random``, ``pez``, ``mma``, ``steps``.
+top K, projected once), ``ldp`` (a few words drawn from a fixed set by the exponential mechanism, nothing else touches
+the film: local differential privacy, whose epsilon is printed). Baselines of the paper's tables are the same pipeline
+with another search: ``report``, ``random``, ``pez``, ``mma``, ``steps``, ``raw``, ``similarity``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class UPDP(OnPack):
         from updp.methods.updp.blacklist import Vocabulary
 
         options = self.options
-        return Vocabulary(self.pack.vlm, block=options.block, allow=options.allow, pieces=options.pieces)
+        return Vocabulary(
+            self.pack.vlm, block=options.block, allow=options.allow, pieces=options.pieces, lists=options.lists
+        )
 
     @cached_property
     def guard(self) -> Guard:
@@ -76,6 +78,12 @@ class UPDP(OnPack):
 
         detector = Detector(extra_block=self.options.block, extra_allow=self.options.allow)
         return Guard(self.vocabulary, detector.spans)
+
+    @property
+    def baseline_of_raw_reports(self) -> bool:
+        """Whether this is a setting of the paper that starts from the unfiltered report. Benches hand it over; in a
+        release the report is cleaned before any method sees it."""
+        return self.options.start_init() == "raw"
 
     # -- the method --------------------------------------------------------------------------------------------------
 
@@ -100,7 +108,8 @@ class UPDP(OnPack):
         import torch
 
         films = torch.from_numpy(np.stack([_square(study, self.size) for study in studies]))[:, None]
-        refused = self._unfit(studies, films if self.reads_pixels(strength) else None)
+        looks = self.reads_pixels(strength) and self.options.inspects
+        refused = self._unfit(studies, films if looks else None)
         taken = [i for i, reason in enumerate(refused) if reason is None]
         out = [Deidentified(None, refused=reason) for reason in refused]
         if not taken:
@@ -163,18 +172,23 @@ class UPDP(OnPack):
         begun = start(
             vlm,
             vocabulary,
-            [words_of(study, stream) for study, stream in zip(studies, rngs, strict=True)],
+            [
+                words_of(study, stream, raw=search.start_init() == "raw")
+                for study, stream in zip(studies, rngs, strict=True)
+            ],
             self._room,
             rngs,
             init=search.start_init(),
             drop_blocked=not search.pieces,
-            fixed_length=search.fixed_length,
+            fixed_length=search.fixes_length(),
+            least=search.least,
             free=search.start_free(strength, self._room),
         )
         noise = None
         if rule.temperature > 0:
             width = projector.width()
-            noise = torch.from_numpy(np.stack([rng.random((begun.ids.shape[1], width)) for rng in rngs])).float()
+            shape = (getattr(search, "iterations", 1), begun.ids.shape[1], width)
+            noise = torch.from_numpy(np.stack([rng.random(shape) for rng in rngs], 1)).float()
         found = search.find(Task(vlm, vocabulary, begun, targets, projector, rngs, noise), strength)
         return replace(self._checked(found, targets, projector), cut=begun.cut)
 
@@ -197,7 +211,10 @@ class UPDP(OnPack):
                 banned[0, [place_of[index] for index in tried if index in place_of]] = True
                 return int(projector.project(rows[place : place + 1], banned=banned)[0])
 
-            clean, lost = self.guard.clean(kept, again if self.options.replaces else None)
+            # A baseline without lists is not checked either: its prompt may hold anything, and stays here.
+            clean, lost = (
+                self.guard.clean(kept, again if self.options.replaces else None) if self.options.lists else (kept, 0)
+            )
             texts.append(self.vocabulary.spell(clean)[0])
             dropped.append(lost)
         with torch.no_grad():
@@ -236,7 +253,8 @@ class UPDP(OnPack):
                 again = []
                 for i, film, fault in zip(waiting, made, failed, strict=True):
                     if fault is None:
-                        out[i] = Deidentified(film[0].numpy().astype(np.float32), self._decided(roll, written, i))
+                        decided = self._decided(roll, written, i, strength)
+                        out[i] = Deidentified(film[0].numpy().astype(np.float32), decided)
                     else:
                         reasons[i] = fault
                         again.append(i)
@@ -253,17 +271,14 @@ class UPDP(OnPack):
             )
         return generator.generate(texts, seeds, options.sampler_steps, options.guidance)
 
-    def _decided(self, roll: int, written: Written, i: int) -> dict[str, Any]:
+    def _decided(self, roll: int, written: Written, i: int, strength: float) -> dict[str, Any]:
         """What the manifest may say of a film: nothing that depends on the patient but how often it was made again."""
         decided: dict[str, Any] = {"mode": self.options.mode, "rerolls": roll}
         if written.cut[i]:
             decided["words_cut"] = written.cut[i]  # the report leaves too: how long it is tells nothing more
         if self.options.image_to_image:
             decided["image_to_image"] = True
-        epsilon = self.options.projection(0.0).epsilon
-        if epsilon is not None:
-            decided |= {"epsilon_token": epsilon, "epsilon_study": epsilon * self._room}
-        return decided
+        return decided | self.options.spends(strength, self._room)
 
     @cached_property
     def _checker(self) -> FilmCheck:
@@ -317,11 +332,14 @@ class FilmCheck:
         return out
 
 
-def words_of(study: Study, rng: np.random.Generator) -> str:
-    """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none."""
+def words_of(study: Study, rng: np.random.Generator, *, raw: bool = False) -> str:
+    """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none. ``raw``
+    takes the report as it is handed over: in a release that is cleaned text, in a bench the source's own."""
     from updp.domains.chest.words import compose
-    from updp.training.prompts import clean_sentences
+    from updp.training.prompts import SECTIONS, clean_sentences
 
+    if study.report and raw:
+        return study.report.text(SECTIONS) or study.report.text()
     if study.report:
         sentences = clean_sentences(study.report)
         if sentences:

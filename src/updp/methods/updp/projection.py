@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from updp.methods.updp.blacklist import Vocabulary
 
-Candidates = Literal["top-k", "whitelist-top-k", "whitelist"]
+Candidates = Literal["top-k", "whitelist-top-k"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Projection:
     """How a row of embeddings becomes a token.
 
     ``top-k``: the K nearest allowed tokens, favoured ones raised by ``bonus``. ``whitelist-top-k``: the K nearest
-    favoured tokens, as Algorithm 1 is printed. ``whitelist``: all favoured tokens, for any film; with sampling
-    that is the exponential mechanism, and the only choice with a privacy guarantee.
+    favoured tokens, as Algorithm 1 is printed. Neither has a privacy guarantee when it is drawn from: which tokens can
+    be drawn depends on the film. Mode ``ldp`` draws from a fixed set instead (``exponential.py``).
     """
 
     candidates: Candidates = "top-k"
@@ -33,11 +33,6 @@ class Projection:
             raise ValueError("top_k must be at least 1")
         if self.temperature < 0:
             raise ValueError("temperature must not be negative")
-
-    @property
-    def epsilon(self) -> float | None:
-        """Local differential privacy of one token (exponential mechanism on utility in [-1, 1]), if there is any."""
-        return 4 / self.temperature if self.candidates == "whitelist" and self.temperature > 0 else None
 
 
 class Projector:
@@ -61,8 +56,6 @@ class Projector:
         scores = self.scores(rows)
         if banned is not None:
             scores = scores.masked_fill(banned, -torch.inf)
-        if self.rule.candidates == "whitelist":
-            return scores, self.pool.expand(len(rows), -1)
         best, places = scores.topk(min(self.rule.top_k, scores.shape[1]), dim=1)
         if self.raised is not None:
             best = best + self.raised[places]
@@ -72,10 +65,10 @@ class Projector:
         """One token id per row: the best candidate, or a draw by temperature when ``noise`` (uniform, M×K) is given."""
         scores, ids = self.candidates(rows, banned)
         if noise is not None and self.rule.temperature > 0:
-            gumbel = -torch.log(-torch.log(noise[:, : scores.shape[1]].clamp(1e-12, 1 - 1e-7)))
+            gumbel = -torch.log(-torch.log(noise[:, : scores.shape[1]].clamp(1e-12, 1 - 1e-7)))  # no guarantee
             scores = scores / self.rule.temperature + gumbel
         return ids.gather(1, scores.argmax(1, keepdim=True))[:, 0]
 
     def width(self) -> int:
         """How many candidates a row has."""
-        return len(self.pool) if self.rule.candidates == "whitelist" else min(self.rule.top_k, len(self.pool))
+        return min(self.rule.top_k, len(self.pool))

@@ -1,9 +1,10 @@
 """The prompt searches of UPDP, one class per search: its options, how its prompts start, and how tokens are chosen.
 
-``mode`` and ``search`` name the class. Mode ``resolved`` has six searches: ``align`` (UPDP, the default), ``report``
-and ``random`` (no optimisation), ``pez``, ``mma`` and ``steps`` (baselines). Mode ``literal`` is Algorithm 1 as printed
-and mode ``ldp`` is local differential privacy; each is a search of its own. An option that a search does not use is
-refused by an error that names both.
+``mode`` and ``search`` name the class. Mode ``resolved`` has eight searches: ``align`` (UPDP, the default), ``report``
+and ``random`` (no optimisation), ``pez``, ``mma`` and ``steps`` (baselines), ``raw`` and ``similarity`` (the paper's
+tables without lists: unfiltered report, and report optimised over the whole vocabulary). Mode ``literal`` is
+Algorithm 1 as printed and mode ``ldp`` is local differential privacy; each is a search of its own. An option that a
+search does not use is refused by an error that names both.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from updp.methods.options import BadOption, contradiction, describe_fault
 
 if TYPE_CHECKING:
     import numpy as np
-    from torch import Generator, Tensor
+    from torch import Tensor
 
     from updp.methods.updp.alignment import Prompts, Start
     from updp.methods.updp.blacklist import Vocabulary
     from updp.methods.updp.projection import Projection, Projector
-    from updp.methods.updp.tokens import Target
+    from updp.methods.updp.tokens import Search, Targets
 
-    #: Target, ids of the first prompt, iterations, random numbers, prompts scored per iteration.
-    Algorithm = Callable[[Target, Tensor, int, Generator, int], Prompts]
+    #: Films, where their prompts begin, iterations, prompts scored per iteration and film.
+    Algorithm = Callable[[Targets, Search, int, int], Prompts]
 
 Mode = Literal["resolved", "literal", "ldp"]
 Init = Literal["report", "random"]
+#: Where the paper's own readings may start too: the whole report, unfiltered.
+RawInit = Literal["report", "raw", "random"]
 
 
 class Task(NamedTuple):
@@ -42,14 +45,17 @@ class Task(NamedTuple):
     targets: Tensor  # unit embeddings of the films
     projector: Projector
     rngs: Sequence[np.random.Generator]
-    noise: Tensor | None  # uniform draws, where tokens are drawn by temperature
+    noise: Tensor | None  # uniform draws of each iteration, where tokens are drawn by temperature
 
 
 class PromptSearch(OnPack.Options):
     """The options every search has: prompt, generator, and the check of the generated film."""
 
     mode: str = Field("resolved", description="resolved, literal (Algorithm 1 as printed) or ldp.")
-    search: str = Field("align", description="How the prompt is found: align, report, random, pez, mma or steps.")
+    search: str = Field(
+        "align",
+        description="How the prompt is found: align, report, random, pez, mma, steps, raw or similarity.",
+    )
     length: int = Field(40, ge=1, description="Most tokens of a prompt.")
     sampler_steps: int = Field(8, ge=1, description="Steps of the sampler.")
     guidance: float = Field(3.0, description="Weight of classifier-free guidance.")
@@ -63,8 +69,12 @@ class PromptSearch(OnPack.Options):
     pieces: ClassVar[bool] = False
     #: Whether a token that the guard refuses is replaced by another one; else it is dropped.
     replaces: ClassVar[bool] = True
-    #: Whether every prompt has the same number of tokens.
-    fixed_length: ClassVar[bool] = False
+    #: Whether words are filtered at all: blacklist, whitelist, and the check of the prompt as text.
+    lists: ClassVar[bool] = True
+    #: Whether a film may be refused for what it shows.
+    inspects: ClassVar[bool] = True
+    #: Fewest words of a prompt that may move; a shorter one is filled up with random words.
+    least: ClassVar[int] = 4
     #: Options that must not be switched on, and why.
     refused: ClassVar[Mapping[str, str]] = {}
 
@@ -113,9 +123,17 @@ class PromptSearch(OnPack.Options):
             raise ValueError(contradiction("check = false", "rerolls", why))
         return self
 
-    def start_init(self) -> Init:
+    def start_init(self) -> RawInit:
         """What prompts start from."""
         return "report"
+
+    def fixes_length(self) -> bool:
+        """Whether every prompt has the same number of tokens."""
+        return False
+
+    def spends(self, strength: float, room: int) -> dict[str, Any]:
+        """The privacy budget of a film, for the manifest; nothing where there is no guarantee."""
+        return {}
 
     def start_free(self, strength: float, room: int) -> int | None:
         """How many tokens follow the report's for the film to choose; None: every token may move."""
@@ -179,12 +197,13 @@ class Align(_TopK):
     rate: float = Field(0.05, gt=0, description="Learning rate.")
     temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
     straight_through: bool = Field(True, description="Project at every step; else once at the end, as the paper does.")
+    iterations: int = Field(
+        1, ge=1, description="Content iterations: how often the search starts anew from its result."
+    )
 
     @model_validator(mode="after")
     def _check_free(self) -> Self:
-        if self.init == "random" and "free" in self.model_fields_set and self.free is not None:
-            why = "random words are no report, so every token is free"
-            raise ValueError(contradiction("init = 'random'", "free", why))
+        refuse_free(self.init, self.free, self.model_fields_set)
         return self
 
     def start_init(self) -> Init:
@@ -195,10 +214,7 @@ class Align(_TopK):
         return self.free is None or self.init == "random"
 
     def start_free(self, strength: float, room: int) -> int | None:
-        if self._moves():
-            return None
-        steps = round(self.steps * (1 - strength))
-        return min(round((self.free or 0) * (1 - strength)), room) if steps else 0
+        return None if self.init == "random" else free_words(self.free, self.steps, strength, room)
 
     def find(self, task: Task, strength: float) -> Prompts:
         return _align(
@@ -207,6 +223,7 @@ class Align(_TopK):
             rate=self.rate,
             straight_through=self.straight_through,
             fixed=None if self._moves() else task.start.fixed,
+            iterations=self.iterations,
         )
 
 
@@ -229,49 +246,47 @@ class PEZ(PromptSearch):
         return _align(task, steps=round(self.steps * (1 - strength)), rate=self.rate)
 
 
-class _OneByOne(_TopK):
-    """A published search over tokens, which takes one study at a time."""
+class _Published(_TopK):
+    """A published search over tokens, for all films of a batch together; the report's words stay, as UPDP's do."""
 
     init: Init = Field("report", description="Start from the report's words, or from random ones.")
-    steps: int = Field(20, ge=0, description="Iterations at strength 0.")
+    free: int | None = Field(8, ge=1, description="Tokens the film chooses at strength 0; None: every token.")
+    steps: int
     trials: int
+
+    @model_validator(mode="after")
+    def _check_free(self) -> Self:
+        refuse_free(self.init, self.free, self.model_fields_set)
+        return self
 
     def start_init(self) -> Init:
         return self.init
 
+    def start_free(self, strength: float, room: int) -> int | None:
+        return None if self.init == "random" else free_words(self.free, self.steps, strength, room)
+
     def find(self, task: Task, strength: float) -> Prompts:
-        import numpy as np
         import torch
-        from torch.nn.functional import pad
 
-        from updp.methods.updp.alignment import Prompts
-        from updp.methods.updp.tokens import Target
+        from updp.methods.updp.tokens import Search, Targets
 
-        steps = round(self.steps * (1 - strength))
-        ids, mask = task.start.ids, task.start.mask
-        found = []
-        for i, rng in enumerate(task.rngs):
-            generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-            target = Target(task.vlm, task.vocabulary, task.targets[i])
-            found.append(self.algorithm()(target, ids[i, : int(mask[i].sum())], steps, generator, self.trials))
-        width = ids.shape[1]
-        return Prompts(
-            torch.cat([pad(p.ids, (0, width - p.ids.shape[1])) for p in found]),
-            torch.cat([pad(p.mask, (0, width - p.mask.shape[1])) for p in found]),
-            torch.cat([pad(p.rows, (0, 0, 0, width - p.rows.shape[1])) for p in found]),
-            torch.cat([p.scores for p in found]),
-            np.mean([p.trace for p in found], axis=0).tolist() if steps else [],
-        )
+        every = self.free is None or self.init == "random"
+        moving = task.start.mask if every else task.start.mask & ~task.start.fixed
+        streams = [torch.Generator().manual_seed(int(rng.integers(2**62))) for rng in task.rngs]
+        search = Search(task.start.ids, task.start.mask, moving, streams)
+        targets = Targets(task.vlm, task.vocabulary, task.targets)
+        return self.algorithm()(targets, search, round(self.steps * (1 - strength)), self.trials)
 
     def algorithm(self) -> Algorithm:
-        """The search for one study."""
+        """The search."""
         raise NotImplementedError
 
 
-class MMA(_OneByOne):
+class MMA(_Published):
     """MMA-Diffusion's greedy coordinate search."""
 
     search: Literal["mma"] = "mma"
+    steps: int = Field(500, ge=0, description="Iterations at strength 0.")
     trials: int = Field(512, ge=1, description="Prompts scored per iteration.")
 
     def algorithm(self) -> Algorithm:
@@ -280,10 +295,11 @@ class MMA(_OneByOne):
         return greedy_coordinate
 
 
-class STEPS(_OneByOne):
+class STEPS(_Published):
     """STEPS' tensor-train search."""
 
     search: Literal["steps"] = "steps"
+    steps: int = Field(100, ge=0, description="Iterations at strength 0.")
     trials: int = Field(1000, ge=1, description="Prompts scored per iteration.")
 
     def algorithm(self) -> Algorithm:
@@ -292,60 +308,239 @@ class STEPS(_OneByOne):
         return tensor_train
 
 
-class _ProjectedOnce(PromptSearch):
-    """The paper's own readings: every token moves, at any strength, and is projected once at the end."""
+class Raw(PromptSearch):
+    """The paper's baseline without de-identification: the whole report as it came, no list and no optimisation."""
 
-    init: Init = Field("report", description="Start from the report's words, or from random ones.")
-    steps: int = Field(20, ge=0, description="Optimisation steps.")
-    rate: float = Field(0.05, gt=0, description="Learning rate.")
+    search: Literal["raw"] = "raw"
 
-    def start_init(self) -> Init:
-        return self.init
+    lists: ClassVar[bool] = False
+    replaces: ClassVar[bool] = False
+
+    def start_init(self) -> RawInit:
+        return "raw"
+
+    def start_free(self, strength: float, room: int) -> int | None:
+        return 0
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("top-k", 1, 0.0, 0.0)
 
     def find(self, task: Task, strength: float) -> Prompts:
-        return _align(task, steps=self.steps, rate=self.rate, straight_through=False)
+        return _align(task, steps=0, fixed=task.start.fixed)
 
 
-class Algorithm1(_ProjectedOnce):
-    """Algorithm 1 as printed: tokens of the whitelist alone, drawn from the K nearest."""
+class Similarity(PromptSearch):
+    """The paper's ablation with target similarity and without lists: the whole report, every token of it optimised
+    towards the film over all tokens of the vocabulary. A baseline: its prompts may hold anything."""
+
+    search: Literal["similarity"] = "similarity"
+    init: RawInit = Field("raw", description="Start from the whole report, its allowed words, or random ones.")
+    steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
+    rate: float = Field(0.05, gt=0, description="Learning rate.")
+    straight_through: bool = Field(True, description="Project at every step; else once at the end, as the paper does.")
+    iterations: int = Field(
+        1, ge=1, description="Content iterations: how often the search starts anew from its result."
+    )
+
+    lists: ClassVar[bool] = False
+    replaces: ClassVar[bool] = False
+
+    def start_init(self) -> RawInit:
+        return self.init
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("top-k", 1, 0.0, 0.0)
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(
+            task,
+            steps=round(self.steps * (1 - strength)),
+            rate=self.rate,
+            straight_through=self.straight_through,
+            iterations=self.iterations,
+        )
+
+
+class Algorithm1(PromptSearch):
+    """Algorithm 1 as printed: every token moves, at any strength, and is projected once at the end, drawn from the K
+    nearest tokens of the whitelist alone. ``iterations`` are the content iterations of Figure 4."""
 
     mode: Literal["literal"] = "literal"
     search: Literal["align"] = "align"
+    init: RawInit = Field("report", description="Start from the report's words, the whole report, or random words.")
+    steps: int = Field(20, ge=0, description="Optimisation steps.")
+    rate: float = Field(0.05, gt=0, description="Learning rate.")
+    iterations: int = Field(
+        1, ge=1, description="Content iterations: how often the search starts anew from its result."
+    )
     top_k: int = Field(10, ge=1, description="Candidates per token.")
     temperature: float = Field(1.0, ge=0, description="Of the choice of tokens.")
 
     pieces: ClassVar[bool] = True
 
+    def start_init(self) -> RawInit:
+        return self.init
+
     def projection(self, strength: float) -> Projection:
         return _projection("whitelist-top-k", self.top_k, 0.0, self.temperature)
 
+    def find(self, task: Task, strength: float) -> Prompts:
+        return _align(task, steps=self.steps, rate=self.rate, straight_through=False, iterations=self.iterations)
 
-class LDP(_ProjectedOnce):
-    """Local differential privacy: tokens drawn from the whole whitelist, a fixed number of them, and no check against
-    the film."""
+
+#: Strength runs over epsilon on a logarithmic scale between these two.
+EPSILON_RANGE = (100.0, 1.0)
+
+
+class LDP(PromptSearch):
+    """Local differential privacy of the film: a few words drawn by the exponential mechanism from a fixed set follow
+    the words of the record. Nothing else of the film is read, not even to refuse it."""
 
     mode: Literal["ldp"] = "ldp"
     search: Literal["align"] = "align"
-    temperature: float = Field(0.1, gt=0, description="Of the choice of tokens; epsilon is 4 / temperature per token.")
+    epsilon: float | None = Field(None, gt=0, description="Budget of a study; default: 100 (strength 0) to 1 (1).")
+    delta: float = Field(1e-6, ge=0, lt=1, description="Delta that may be spent; 0 allows plain epsilon alone.")
+    words: int | None = Field(
+        4,
+        ge=1,
+        description="Words drawn after those of the record; None: every token of the prompt.",
+    )
+    vocabulary: Literal["findings", "pathology", "whitelist"] = Field(
+        "findings", description="What words are drawn from: a fixed set, smallest first."
+    )
+    utility: Literal["word", "row"] = Field(
+        "word", description="Score of a word: its own cosine to the film, or to a token that was optimised towards it."
+    )
+    clip: float | None = Field(
+        None, gt=0, le=1, description="Scores are clipped to plus or minus this; default: 0.1 (word), 1 (row)."
+    )
+    steps: int = Field(20, ge=0, description="utility 'row': optimisation steps.")
+    rate: float = Field(0.05, gt=0, description="utility 'row': learning rate.")
     image_to_image: Literal[False] = False
     check: Literal[False] = False
     rerolls: Literal[0] = 0
 
-    fixed_length: ClassVar[bool] = True
     # Reading the film again would spend more of the privacy budget than is accounted for.
     replaces: ClassVar[bool] = False
+    inspects: ClassVar[bool] = False
+    least: ClassVar[int] = 0
     refused: ClassVar[Mapping[str, str]] = {
         "image_to_image": "the film's own latent is not covered by the privacy budget",
         "check": "a comparison with the film is not covered by the privacy budget",
         "rerolls": "a film is generated again only where its check fails, and this mode has no check",
     }
 
+    def fixes_length(self) -> bool:
+        return self.words is None  # the number of tokens would tell the report's length
+
+    def start_free(self, strength: float, room: int) -> int | None:
+        return None if self.words is None else min(self.words, room)
+
     def projection(self, strength: float) -> Projection:
-        return _projection("whitelist", 1, 0.0, self.temperature)
+        return _projection("whitelist-top-k", 1, 0.0, 0.0)
+
+    def word_epsilon(self, strength: float, room: int) -> float:
+        """Epsilon of one drawn word: the accountant's share of the study's budget."""
+        from updp.methods.updp.accountant import share
+
+        weakest, strongest = EPSILON_RANGE
+        budget = self.epsilon or weakest * (strongest / weakest) ** strength
+        return share(budget, self._drawn(room), self.delta)
+
+    def _drawn(self, room: int) -> int:
+        return room if self.words is None else self.words
+
+    def spends(self, strength: float, room: int) -> dict[str, Any]:
+        from updp.methods.updp.accountant import spent
+
+        word = self.word_epsilon(strength, room)
+        epsilon, delta = spent(word, self._drawn(room), self.delta)
+        counted = {"words_drawn": self._drawn(room), "unit": "film"}
+        return {"epsilon_word": word, "epsilon_study": epsilon, "delta": delta, **counted}
+
+    def find(self, task: Task, strength: float) -> Prompts:
+        import numpy as np
+        import torch
+
+        from updp.methods.updp.alignment import Prompts
+        from updp.methods.updp.exponential import exponential
+
+        ids, mask, fixed, _ = task.start
+        moving = mask if self.words is None else mask & ~fixed
+        most = ids.shape[1] if self.words is None else self.words
+        if int(moving.sum(1).max()) > most:
+            raise AssertionError("more words would be drawn than the budget is shared over")
+        pool = self._pool(task.vocabulary)
+        mechanism = exponential(self.word_epsilon(strength, most))
+        clip = self.clip or (0.1 if self.utility == "word" else 1.0)
+        table = task.vlm.token_table.detach()
+        if self.utility == "row":
+            free = _align(
+                task,
+                steps=self.steps,
+                rate=self.rate,
+                straight_through=False,
+                fixed=None if self.words is None else fixed,
+            )
+            rows = torch.nn.functional.normalize(free.rows, dim=-1)
+            utilities = rows @ torch.nn.functional.normalize(table[pool], dim=-1).T  # N×L×words
+        else:
+            with torch.no_grad():
+                said = task.vlm.embed_texts([task.vocabulary.spell([index])[0] for index in pool.tolist()])
+            utilities = (task.targets @ said.T)[:, None].expand(-1, ids.shape[1], -1)
+        levels = mechanism.levels(0.5 + utilities.double().numpy() / (2 * clip))
+        chosen = ids.clone()
+        for i, rng in enumerate(task.rngs):
+            left = np.ones(len(pool), bool)
+            for place in moving[i].nonzero()[:, 0].tolist():
+                # A word once drawn is not drawn again; what was drawn before is no secret.
+                open_words = np.flatnonzero(left) if left.any() else np.arange(len(pool))
+                drawn = int(open_words[mechanism.draw(levels[i, place, open_words].tolist(), rng)])
+                chosen[i, place], left[drawn] = pool[drawn], False
+        return Prompts(chosen, mask, table[chosen], torch.zeros(len(ids)))
+
+    def _pool(self, vocabulary: Vocabulary) -> Tensor:
+        """The fixed set of words: it depends on the lists and the vlm's vocabulary alone."""
+        found = vocabulary.favoured_among(drawable(self.vocabulary)) if self.vocabulary != "whitelist" else None
+        pool = vocabulary.favoured.nonzero()[:, 0] if found is None else found
+        if len(pool) < 2:
+            why = f"fewer than two words of {self.vocabulary!r} are in the vlm's vocabulary"
+            raise BadOption(f"option 'vocabulary': {why}; use 'whitelist'")
+        return pool
+
+
+def drawable(which: str) -> frozenset[str]:
+    """The words of a set: of all pathology terms, or of those that the label table's phrases use."""
+    import re
+
+    from updp.domains.chest.words import phrases
+    from updp.reports import lexicon
+
+    pathology = {w for term in lexicon.whitelist()["pathology"] for w in re.findall("[a-z]+", term.lower())}
+    if which == "pathology":
+        return frozenset(pathology)
+    said = {w for group in phrases()["findings"].values() for line in group for w in re.findall("[a-z]+", line.lower())}
+    return frozenset(pathology & said)
+
+
+def refuse_free(init: str, free: int | None, given: set[str]) -> None:
+    """Random words have no place that stays."""
+    if init == "random" and "free" in given and free is not None:
+        why = "random words are no report, so every token is free"
+        raise ValueError(contradiction("init = 'random'", "free", why))
+
+
+def free_words(free: int | None, steps: int, strength: float, room: int) -> int | None:
+    """How many words the film chooses at a strength; None: every token."""
+    if free is None:
+        return None
+    return min(round(free * (1 - strength)), room) if round(steps * (1 - strength)) else 0
 
 
 #: Every search, in the order of the documentation.
-SEARCHES: tuple[type[PromptSearch], ...] = (Align, Report, Random, PEZ, MMA, STEPS, Algorithm1, LDP)
+SEARCHES: tuple[type[PromptSearch], ...] = (
+    Align, Report, Random, PEZ, MMA, STEPS, Raw, Similarity, Algorithm1, LDP,
+)  # fmt: skip
 
 
 def choose_search(given: Mapping[str, Any]) -> type[PromptSearch]:
@@ -371,11 +566,28 @@ def _projection(candidates: Any, top_k: int, bonus: float, temperature: float) -
 
 
 def _align(
-    task: Task, *, steps: int, rate: float = 0.05, straight_through: bool = True, fixed: Tensor | None = None
+    task: Task,
+    *,
+    steps: int,
+    rate: float = 0.05,
+    straight_through: bool = True,
+    fixed: Tensor | None = None,
+    iterations: int = 1,
 ) -> Prompts:
+    """Alignment and projection, ``iterations`` times: each begins at the tokens the one before came to (the content
+    iterations of the paper's Figure 4). The last result counts, and straight-through the best of all."""
     from updp.methods.updp.alignment import align
 
-    return align(
-        task.vlm, task.vocabulary, task.start.ids, task.start.mask, task.targets, task.projector,
-        steps=steps, rate=rate, straight_through=straight_through, noise=task.noise, fixed=fixed,
-    )  # fmt: skip
+    ids, trace, best = task.start.ids, [], None
+    for number in range(iterations):
+        found = align(
+            task.vlm, task.vocabulary, ids, task.start.mask, task.targets, task.projector,
+            steps=steps, rate=rate, straight_through=straight_through, fixed=fixed,
+            noise=None if task.noise is None else task.noise[number],
+        )  # fmt: skip
+        trace += found.trace
+        ids = found.ids
+        best = found if best is None or not straight_through else found.better_of(best)
+    assert best is not None
+    best.trace = trace
+    return best

@@ -242,8 +242,15 @@ class ReportModel:
         reports: Sequence[str],
         seed: int,
         say: Callable[[str], None] = lambda line: None,
+        *,
+        checkpoint: Path | None = None,
+        every: int = 20,
     ) -> list[float]:
-        """Learn these reports; gives the mean loss of each step."""
+        """Learn these reports; gives the mean loss of each step.
+
+        With ``checkpoint`` what was learned is kept in that file every so many steps; the same call goes on from there
+        and comes to the same end.
+        """
         if len(films) != len(reports) or not len(films):
             raise ValueError(f"{len(films)} films for {len(reports)} reports: as many of both, and at least one")
         settings, rng = self.settings, np.random.default_rng(seed)
@@ -252,15 +259,54 @@ class ReportModel:
         losses: list[float] = []
         self.model.train()
         with seeded(seed):
-            for _ in range(settings.epochs):
+            if checkpoint is not None:
+                losses = self._resumed(checkpoint, optimizer)
+            done = len(losses)
+            starts = range(0, len(films), settings.batch)
+            for epoch in range(settings.epochs):
                 order = rng.permutation(len(films))
-                for start in range(0, len(order), settings.batch):
+                for number, start in enumerate(starts, epoch * len(starts)):
+                    if number < done:
+                        continue
                     warm = (len(losses) + 1) / max(1.0, settings.warmup * steps)
                     for group in optimizer.param_groups:
                         group["lr"] = group["peak"] * min(warm, _cosine(len(losses) / steps))
                     losses.append(self._step(films, reports, order[start : start + settings.batch], optimizer))
                     say(f"step {len(losses)} of {steps}: loss {losses[-1]:.3f}")
+                    if checkpoint is not None and (len(losses) % every == 0 or len(losses) == steps):
+                        self._keep(checkpoint, optimizer, losses)
         self.model.eval()
+        return losses
+
+    def _keep(self, path: Path, optimizer: torch.optim.Optimizer, losses: list[float]) -> None:
+        learned = {name: p.detach().cpu() for name, p in self.model.named_parameters() if p.requires_grad}
+        state = {
+            "learned": learned,
+            "optimizer": optimizer.state_dict(),
+            "losses": losses,
+            "rng": torch.get_rng_state(),
+        }
+        if torch.cuda.is_available():
+            state["cuda"] = torch.cuda.get_rng_state_all()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        torch.save(state, part)
+        part.replace(path)
+
+    def _resumed(self, path: Path, optimizer: torch.optim.Optimizer) -> list[float]:
+        """The losses of the steps that a checkpoint holds, its state taken over; none where there is no checkpoint."""
+        if not path.is_file():
+            return []
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                if parameter.requires_grad:
+                    parameter.copy_(state["learned"][name])
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["rng"])
+        if "cuda" in state and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda"])
+        losses: list[float] = state["losses"]
         return losses
 
     def _step(
@@ -314,6 +360,131 @@ def _cosine(done: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
+#: Files of which a folder needs one each: how films and words become what the model takes.
+PROCESSORS = (
+    ("preprocessor_config.json", "processor_config.json"),
+    ("tokenizer.json", "tokenizer.model", "vocab.json"),
+)
+#: Bytes per parameter that learns: its gradient, and two moments of AdamW, each in single precision, and a spare copy.
+_LEARNING = 16
+#: Activations of a film in one layer, as kept for gradients, in units of its tokens times the width.
+_ACTIVATIONS = 34
+#: Tokens of a film with its question and report.
+_TOKENS = 1024
+
+
+@dataclass(frozen=True)
+class Needs:
+    """A model in a folder: what it is and what memory it takes to fine-tune, read from its files alone."""
+
+    name: str
+    kind: str
+    key: str  # digest of its configuration and of what its weight files say they hold
+    parameters: int
+    learning: int
+    bytes: int
+
+    def described(self) -> str:
+        return (
+            f"{self.name}: {self.parameters / 1e9:.2f} billion parameters, {self.learning / 1e6:.1f} million of them "
+            f"learn; fine-tuning needs about {self.bytes / 2**30:.1f} GiB"
+        )
+
+
+class TooLittleMemory(MissingRequirement):
+    """The model does not fit; the message says how much it needs."""
+
+
+def look_at(folder: Path, settings: LoraSettings, precision: torch.dtype, *, trust_code: bool = False) -> Needs:
+    """What a folder holds, or an error about what is missing; the model is not loaded."""
+    import hashlib
+    import json
+
+    family, kind = family_of(folder, trust_code=trust_code)
+    for some in PROCESSORS:
+        if not any((folder / name).is_file() for name in some):
+            raise MissingRequirement(
+                f"{folder} has none of {', '.join(some)}: copy the processor files of {family['name']} into the folder"
+            )
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise MissingRequirement(f"no weights in {folder}: files named *.safetensors are needed")
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    shapes: dict[str, list[int]] = {}
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                size = int.from_bytes(file.read(8), "little")
+                if size > 2**27:
+                    raise ValueError
+                held = file.read(size)
+            digest.update(held + str(path.stat().st_size).encode())
+            shapes |= {name: entry["shape"] for name, entry in json.loads(held).items() if name != "__metadata__"}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise MissingRequirement(f"{path} is no file of weights (safetensors)") from None
+    parameters = sum(math.prod(shape) for shape in shapes.values())
+    merger = str(family["merger"]).split(".")[-1]
+    whole = sum(math.prod(shape) for name, shape in shapes.items() if f".{merger}." in name)
+    # Every linear layer inside a block gets two factors of the rank; embeddings and the head over words do not.
+    linear = [
+        shape
+        for name, shape in shapes.items()
+        if len(shape) == 2 and name.endswith(".weight") and f".{merger}." not in name and "embed" not in name
+        and "lm_head" not in name
+    ]  # fmt: skip
+    learning = whole + settings.rank * sum(sum(shape) for shape in linear)
+    width = max((min(shape) for shape in linear), default=1)
+    kept = settings.at_once * _TOKENS * width * _ACTIVATIONS * max(1, len(linear) // 7) * precision.itemsize // 2
+    total = parameters * precision.itemsize + learning * _LEARNING + kept
+    return Needs(family["name"], kind, digest.hexdigest(), parameters, learning, total)
+
+
+def memory_free(device: str) -> int:
+    """Bytes that are free on a device."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(torch.device(device))[0])
+    import os
+
+    try:
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def enough_memory(needs: Needs, free: int) -> None:
+    """Refuse a model that does not fit."""
+    if needs.bytes > free:
+        raise TooLittleMemory(
+            f"{needs.name} needs about {needs.bytes / 2**30:.1f} GiB to be fine-tuned and {free / 2**30:.1f} GiB are "
+            "free; use a larger device, a smaller model or a smaller at_once"
+        )
+
+
+def family_of(folder: Path, *, trust_code: bool = False) -> tuple[Mapping[str, Any], str]:
+    """Which known model a folder holds, and its type."""
+    import json
+
+    if not (folder / "config.json").is_file():
+        raise MissingRequirement(f"no model in {folder}: a folder with config.json, weights and tokenizer is needed")
+    try:
+        kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (ValueError, AttributeError):
+        raise UnknownModel(f"config.json in {folder} is no configuration of a model") from None
+    if kind not in families():
+        known = ", ".join(f"{f['name']} ({k})" for k, f in families().items())
+        raise UnknownModel(f"a model of type {kind} cannot be fine-tuned here; known are {known}")
+    family = families()[kind]
+    if family.get("own_code") and not trust_code:
+        raise UnknownModel(
+            f"{family['name']} is no class of transformers but code in its own folder; "
+            "read it, and give trust_code=True (--trust-code) to run it"
+        )
+    return family, str(kind)
+
+
 def load(
     folder: Path,
     settings: LoraSettings = LoraSettings(),  # noqa: B008
@@ -323,24 +494,11 @@ def load(
     trust_code: bool = False,
 ) -> ReportModel:
     """A model in a local folder, ready to be fine-tuned. ``trust_code`` runs Python that the folder brings."""
-    if not (folder / "config.json").is_file():
-        raise MissingRequirement(f"no model in {folder}: a folder with config.json, weights and tokenizer is needed")
+    family, _ = family_of(folder, trust_code=trust_code)
     transformers = _transformers()
     _peft()
-    import json
-
-    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    if kind not in families():
-        known = ", ".join(f"{f['name']} ({k})" for k, f in families().items())
-        raise UnknownModel(f"a model of type {kind} cannot be fine-tuned here; known are {known}")
-    family = families()[kind]
     options: dict[str, Any] = {"local_files_only": True}
     if family.get("own_code"):
-        if not trust_code:
-            raise UnknownModel(
-                f"{family['name']} is no class of transformers but code in its own folder; "
-                "read it, and give trust_code=True to run it"
-            )
         options["trust_remote_code"] = True
         model = transformers.AutoModelForCausalLM.from_pretrained(str(folder), dtype=precision, **options)
         reader: Reader = OwnReader(family, transformers.AutoProcessor.from_pretrained(str(folder), **options))

@@ -1,0 +1,208 @@
+"""`updp bench frontier`: every method by its knob, on patients no model has seen, between privacy and use.
+
+Privacy is the film beyond its record (strongest attacker that adapts), use the diagnostic skill kept; the record's own
+linkage, fidelity and cost stand beside. A method's hypervolume is the area that its strengths dominate, 1 for a perfect
+method. Its interval carries the intervals of the points over: figures are drawn anew within them, the area is computed
+each time, and the draws are shifted by what the best of noisy points gains by chance. Each method and strength lands in
+a file, so a bench that was cut off goes on where it was. The methods and strengths are data (``frontier.toml``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from updp.bench.methods import BEYOND, RELATIVE, SPLITS, BadBench, Column, Row, measured_row, table_lines
+from updp.core.policy import GatePolicy
+from updp.core.storage import write_bytes
+from updp.domains.chest import PACK
+from updp.evaluation import charts
+from updp.evaluation.cohort.load import private
+from updp.evaluation.cohort.sample import pack_for, take_sample
+from updp.evaluation.cohort.settings import MethodPlan, read_plan, settings
+from updp.evaluation.cohort.unseen import unseen
+from updp.evaluation.evaluate import budget_of, pack_facts
+from updp.evaluation.intervals import Interval
+from updp.evaluation.report import point_of, points
+from updp.evaluation.tune import hypervolume
+
+if TYPE_CHECKING:
+    from updp.evaluation.probes.base import Probe
+
+Say = Callable[[str], None]
+#: Stands in an option for the source that the bench is run on.
+HERE = "SOURCE"
+COLUMNS = (
+    BEYOND,
+    RELATIVE,
+    Column("record linkage", "record linkage AUC"),
+    Column("coverage", "coverage", percent=False),
+    Column("FD-classifier", "FD-classifier", percent=False),
+)
+_DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Volume:
+    """The hypervolume of a method over its strengths."""
+
+    method: str
+    area: Interval
+    points: int
+
+
+def every_method(source: Path, names: Sequence[str] | None = None, weights: str | None = None) -> list[MethodPlan]:
+    """The plan of ``frontier.toml`` on a source: all methods, or those named."""
+    with resources.as_file(resources.files("updp.bench").joinpath("frontier.toml")) as path:
+        plans = read_plan(path)
+    known = dict.fromkeys(plan.name for plan in plans)
+    if wrong := sorted(set(names or ()) - set(known)):
+        raise BadBench(f"no method {', '.join(wrong)} in the frontier; there are {', '.join(known)}")
+    return [_placed(plan, source, weights) for plan in plans if names is None or plan.name in names]
+
+
+def _placed(plan: MethodPlan, source: Path, weights: str | None) -> MethodPlan:
+    from updp.methods import LEARNED
+
+    options = {name: str(source) if value == HERE else value for name, value in plan.options.items()}
+    if weights is not None and plan.name in LEARNED:
+        options.setdefault("weights", weights)
+    return plan.model_copy(update={"options": options})
+
+
+def bench_frontier(
+    source: Path,
+    out: Path,
+    *,
+    plans: Sequence[MethodPlan] | None = None,
+    names: Sequence[str] | None = None,
+    weights: str | None = None,
+    films: int = 2000,
+    pack: str | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    probes: Callable[[], Sequence[Probe]] | None = None,
+    say: Say = print,
+) -> list[Volume]:
+    """Measure every method at every strength; ``frontier.md``, ``.json`` and ``.svg`` go to ``out``.
+
+    Methods without weights, or with weights of another pack, end the bench before any film is read.
+    """
+    from updp.models import load_pack
+
+    chosen = list(plans) if plans is not None else every_method(source, names, weights)
+    todo = settings(chosen, None, pack)
+    models = load_pack(pack or PACK)
+    private(out)
+    sample = take_sample(
+        source,
+        films,
+        splits=SPLITS,
+        seed=seed,
+        layout=layout,
+        cache=out / ".cache" / "films",
+        place=unseen([models]),
+    )
+    judges = pack_for(sample, pack)
+    counted = len({study.patient_id for study in sample.studies})
+    say(f"{len(sample)} films of {counted} patients that trained no model; {len(todo)} settings")
+    budget = budget_of(quick)
+    rows: list[Row] = []
+    for setting in todo:
+        rows.append(measured_row(sample, setting, judges, budget, seed, ["frontier"], out, probes))
+        say(f"{rows[-1].setting.label}: {'; '.join(f'{c.heading} {rows[-1].cell(c)}' for c in (BEYOND, RELATIVE))}")
+        # After every setting, so that a bench that is stopped leaves what it has.
+        volumes = write(rows, out, {"films": len(sample), "patients": counted, "seed": seed, "quick": quick,
+                                    "pack": pack_facts(judges)})  # fmt: skip
+    return volumes
+
+
+def write(rows: Sequence[Row], out: Path, about: Mapping[str, Any]) -> list[Volume]:
+    """The table, the figures and the picture of what was measured so far."""
+    found = [p for row in rows if (p := point_of(_short(row), row.setting.strength, row.measurements))]
+    volumes = ranked(found, int(about["seed"]))
+    write_bytes(out / "frontier.md", markdown(rows, volumes, about).encode())
+    facts = {"format": "updp-frontier-1", "points": found, "hypervolume": [asdict(v) for v in volumes], **about}
+    write_bytes(out / "frontier.json", (json.dumps(facts, indent=2) + "\n").encode())
+    if found:
+        limits = GatePolicy()
+        picture = charts.plane(points(found), limits.max_film_linkage, limits.min_skill)
+        write_bytes(out / "frontier.svg", charts.standalone(picture))
+    return volumes
+
+
+def _short(row: Row) -> str:
+    """The method with the options that make it another; where its films and networks lie does not."""
+    places = ("pack", "weights", "fit", "gallery")
+    shown = [f"{k}={v}" for k, v in row.setting.options if k not in places]
+    fitted = ["fit"] if "fit" in dict(row.setting.options) else []
+    return f"{row.setting.name} ({', '.join(fitted + shown)})" if fitted + shown else row.setting.name
+
+
+def ranked(found: Sequence[Mapping[str, Any]], seed: int = 0) -> list[Volume]:
+    """Hypervolume of each method, largest first."""
+    names = dict.fromkeys(str(p["method"]) for p in found)
+    out = []
+    for name in names:
+        own = [p for p in found if p["method"] == name]
+        out.append(Volume(name, area_of(own, np.random.default_rng([seed, len(own)])), len(own)))
+    return sorted(out, key=lambda v: -v.area.value)
+
+
+def area_of(found: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> Interval:
+    """The hypervolume of points and its 95 % interval."""
+    value = hypervolume(found)
+    drawn = []
+    for _ in range(_DRAWS):
+        moved = [{side: {"value": _within(p[side], rng)} for side in ("linkage", "utility")} for p in found]
+        for p in moved:
+            p["linkage"]["value"] = min(1.0, max(0.5, p["linkage"]["value"]))
+        drawn.append(hypervolume(moved))
+    shift = float(np.mean(drawn)) - value
+    low, high = (float(q) - shift for q in np.quantile(drawn, (0.025, 0.975)))
+    return Interval(value, max(0.0, min(low, value)), min(1.0, max(high, value)))
+
+
+def _within(figure: Mapping[str, float], rng: np.random.Generator) -> float:
+    """A figure drawn anew: each side of its interval has a spread of its own."""
+    z = float(rng.standard_normal())
+    reach = figure["high"] - figure["value"] if z > 0 else figure["value"] - figure["low"]
+    return float(figure["value"] + z * reach / 1.96)
+
+
+def markdown(rows: Sequence[Row], volumes: Sequence[Volume], about: Mapping[str, Any]) -> str:
+    """Hypervolumes first, then every setting."""
+    out = [
+        f"{about['films']} films of {about['patients']} patients that trained no model, seed {about['seed']}, "
+        f"{'quick' if about['quick'] else 'full'} budget. Brackets are 95 % intervals.",
+        "",
+        "### Hypervolume",
+        "",
+        *table_lines(
+            ["method", "area", "strengths"],
+            [[v.method, f"{v.area.value:.3f} [{v.area.low:.3f}, {v.area.high:.3f}]", str(v.points)] for v in volumes],
+        ),
+        "### Every strength",
+        "",
+        *table_lines(
+            ["method", "strength", *(c.heading for c in COLUMNS), "seconds per film", "kept back"],
+            [
+                [
+                    _short(row),
+                    "" if row.setting.strength is None else f"{row.setting.strength:g}",
+                    *map(row.cell, COLUMNS),
+                    f"{row.seconds:.2f}",
+                    f"{row.kept_back} of {row.films}",
+                ]
+                for row in rows
+            ],
+        ),
+    ]
+    return "\n".join(out) + "\n"

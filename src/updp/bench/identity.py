@@ -1,0 +1,158 @@
+"""`updp bench identity`: UPDP's identity experiment in both worlds, patients the generator met and patients it did not.
+
+Fifty patients with several films are de-identified by each setting, and a classifier of the fifty names the patient of
+each film: trained on real films as the paper prints it, and retrained on released ones. The paper does not say whether
+its generator had met its patients. In the first world the fifty are of the pack's training patients, so what the
+generator remembers shows; in the second they are not. Attackers learn on the same other patients in both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from updp.bench.methods import AS_PRINTED, RETRAINED, Column, Row, measured_row, table_lines
+from updp.core.record import Split, Study, place_of
+from updp.core.storage import write_bytes
+from updp.domains.chest import PACK
+from updp.evaluation.cohort.load import private
+from updp.evaluation.cohort.sample import NoSample, Place, pack_for, take_sample
+from updp.evaluation.cohort.settings import MethodPlan, settings
+from updp.evaluation.cohort.unseen import learned_from, unseen
+from updp.evaluation.evaluate import budget_of
+from updp.training.corpus import rule_of, split_for
+
+if TYPE_CHECKING:
+    from updp.evaluation.probes.base import Probe
+    from updp.models.pack import Pack
+
+Say = Callable[[str], None]
+PATIENTS = 50
+#: Most films of a patient (`updp.evaluation.cohort.sample`), and films that teach the attackers.
+_OF_EACH, _TAUGHT = 10, 600
+ADAPTED = Column("adapted, own film", "identification accuracy", {"attacker": "A2", "protocol": "own film"})
+REAL = Column("real films", "identification accuracy on real films")
+#: What is named: real films, films of the raw report, and both readings of UPDP with what lies between.
+PLANS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("keep", {}, "97.21"),
+    ("updp", {"search": "raw"}, "13.69"),
+    ("updp", {"search": "similarity"}, ""),
+    ("updp", {"mode": "literal", "init": "raw"}, "4.57"),
+    ("updp", {"free": None}, ""),
+    ("updp", {}, "4.57"),
+    ("updp", {"search": "report"}, ""),
+    ("updp", {"mode": "ldp", "epsilon": 10.0}, ""),
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """Which patients are named."""
+
+    name: str
+    rows: tuple[Row, ...]
+    patients: int
+    films: int
+
+
+def met(pack: Pack) -> Place:
+    """Patients the pack learned from are scored; attackers learn on those of ``unseen`` that teach there too."""
+    others = unseen([pack])
+
+    def place(study: Study, layout: str) -> Split | None:
+        if learned_from(pack, layout) and split_for(layout, study, rule_of(pack)) == "train":
+            return "test" if place_of(study.patient_id, b"updp identity experiment") < 0.5 else None
+        return "train" if others(study, layout) == "train" else None
+
+    return place
+
+
+def unmet(pack: Pack) -> Place:
+    """No patient trained the pack: the usual cohort, its scored part as one split."""
+    others = unseen([pack])
+
+    def place(study: Study, layout: str) -> Split | None:
+        split = others(study, layout)
+        return split if split in (None, "train") else "test"
+
+    return place
+
+
+def bench_identity(
+    source: Path,
+    out: Path,
+    *,
+    pack: str | None = None,
+    strength: float = 0.0,
+    patients: int = PATIENTS,
+    quick: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    probes: Callable[[], Sequence[Probe]] | None = None,
+    say: Say = print,
+) -> list[World]:
+    """Both worlds; ``identity.md`` and ``identity.json`` go to ``out``. The same call resumes."""
+    from updp.models import load_pack
+
+    models = load_pack(pack or PACK)
+    plans = [MethodPlan(name=name, options=options, strengths=(strength,)) for name, options, _ in PLANS]
+    todo = settings(plans, None, pack)
+    private(out)
+    budget = budget_of(quick).but(patients=patients)
+    worlds = []
+    for name, place in (("met by the generator", met(models)), ("not met", unmet(models))):
+        folder = out / name.replace(" ", "-")
+        private(folder)
+        films = patients * _OF_EACH
+        try:
+            sample = take_sample(
+                source,
+                films + _TAUGHT,
+                splits={"train": _TAUGHT / (films + _TAUGHT), "test": films / (films + _TAUGHT)},
+                seed=seed,
+                layout=layout,
+                cache=folder / ".cache" / "films",
+                place=place,
+            )
+        except NoSample:
+            say(f"{name}: the source has no such patient")
+            continue
+        judges = pack_for(sample, pack)
+        rows = []
+        for setting in todo:
+            rows.append(measured_row(sample, setting, judges, budget, seed, ["identity"], folder, probes))
+            say(f"{name}, {setting.label}: {rows[-1].cell(AS_PRINTED) or 'not measured'}")
+        scored = [study for study in sample.studies if study.split == "test"]
+        worlds.append(World(name, tuple(rows), len({s.patient_id for s in scored}), len(scored)))
+    if not worlds:
+        raise NoSample("the source has no patient of either world")
+    write_bytes(out / "identity.md", markdown(worlds).encode())
+    facts = [
+        {
+            "world": world.name,
+            "patients": world.patients,
+            "films": world.films,
+            "rows": [
+                {"setting": row.setting.label, "measurements": [m.to_json() for m in row.measurements]}
+                for row in world.rows
+            ],
+        }
+        for world in worlds
+    ]
+    write_bytes(out / "identity.json", (json.dumps(facts, indent=1) + "\n").encode())
+    return worlds
+
+
+def markdown(worlds: Sequence[World]) -> str:
+    """Accuracy in per cent, by world and setting, the published figure beside it."""
+    lines = []
+    for world in worlds:
+        about = f"{world.name} ({world.patients} patients, {world.films} films)"
+        for row, (_, _, published) in zip(world.rows, PLANS, strict=True):
+            cells = [row.cell(column) for column in (AS_PRINTED, RETRAINED, ADAPTED, REAL)]
+            lines.append([about, row.setting.label, published, *cells])
+    heads = ["patients", "films", "published", "trained on real films", "retrained on released", ADAPTED.heading]
+    return "\n".join(table_lines([*heads, REAL.heading], lines)) + "\n"

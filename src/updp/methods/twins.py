@@ -1,0 +1,170 @@
+"""twins: several films from the record alone, one of them chosen for the patient's film by a private choice.
+
+A method of this package. The report's allowed words, and nothing of the film, make a prompt, and the generator draws
+``twins`` films from it, each from noise of its own: films that the record could have. Those that copy a training film
+or contradict the record are left out. The patient's film then has one say: which of the rest is released. It is drawn
+by the exponential mechanism, and a twin scores by how near its findings are to those of the film (outputs of the pack's
+classifier) less how alike the two are as people (the pack's identity): a seed that links is drawn less often.
+
+So what the released film tells of the patient's film beyond the record is bounded twice, for any attacker: by epsilon
+(local differential privacy of the film), and by log2(twins) bits. Every pixel comes from the record and from noise.
+``strength`` 1 spends nothing: the film is not read, and one twin is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from updp.core.reasons import Reason
+from updp.core.record import Study
+from updp.methods import method_info
+from updp.methods.base import Deidentified, MethodInfo
+from updp.methods.options import MethodOptions
+from updp.methods.strength import resolve_strength
+from updp.methods.updp.method import UPDP, Written
+from updp.methods.updp.searches import Report
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+#: Films generated together.
+_AT_ONCE = 32
+
+
+class TwinOptions(Report):
+    """UPDP's options of a prompt from the report alone, and those of the choice."""
+
+    twins: int = Field(8, ge=2, description="Films drawn from a record; at most log2 of it in bits is told.")
+    max_epsilon: float = Field(16.0, gt=0, description="Privacy budget of the choice at strength 0.")
+    aside: float = Field(0.5, ge=0, description="Weight of the likeness of two people against that of their findings.")
+    scale: float = Field(0.25, gt=0, description="Mean difference of findings that counts as none in common.")
+    image_to_image: Literal[False] = False
+
+    inspects: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        return MethodOptions.read.__func__(cls, given)  # type: ignore[attr-defined, no-any-return]
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return list(cls.model_fields)
+
+
+class Twins(UPDP):
+    """``strength`` scales the privacy budget of the choice down to nothing."""
+
+    info: ClassVar[MethodInfo] = method_info("twins")
+
+    Options = TwinOptions
+    options: TwinOptions
+
+    def epsilon(self, strength: float | None) -> float:
+        """The budget of the choice."""
+        return self.options.max_epsilon * (1 - resolve_strength(self.info, strength))
+
+    def reads_pixels(self, strength: float | None) -> bool:
+        return self.epsilon(strength) > 0
+
+    def write(
+        self,
+        studies: list[Study],
+        films: Tensor,
+        strength: float,
+        rngs: list[np.random.Generator],
+        targets: Tensor | None = None,
+    ) -> Written:
+        """Prompts of the records. The films are not looked at: what they would score is of no use here."""
+        import torch
+
+        return super().write(
+            studies, films, strength, rngs, torch.zeros(len(studies), 1) if targets is None else targets
+        )
+
+    def _make(
+        self,
+        studies: list[Study],
+        films: Tensor,
+        written: Written,
+        strength: float,
+        rngs: list[np.random.Generator],
+    ) -> list[Deidentified]:
+        import numpy as np
+        import torch
+
+        from updp.methods.updp.exponential import exponential
+
+        epsilon = self.epsilon(strength)
+        count = self.options.twins if epsilon > 0 else 1
+        told = [i for i, text in enumerate(written.texts) if text]
+        out = [Deidentified(None, refused=Reason.NOTHING_TO_SHOW) for _ in studies]
+        with torch.no_grad():
+            utilities = _Utilities(self, films) if epsilon > 0 else None
+            waiting = told
+            for roll in range(self.options.rerolls + 1):
+                drawn = self._draw([written.texts[i] for i in waiting], [rngs[i] for i in waiting], count)
+                again = []
+                for i, twins in zip(waiting, drawn, strict=True):
+                    # Judged by the record and the generator's training films alone, so the film has no part in it.
+                    faults = (
+                        self._checker.faults([studies[i]] * count, None, twins)
+                        if self.options.check
+                        else [None] * count
+                    )
+                    fit = [n for n, fault in enumerate(faults) if fault is None]
+                    if not fit:
+                        out[i] = Deidentified(None, refused=next(fault for fault in faults if fault is not None))
+                        again.append(i)
+                        continue
+                    place = fit[0]
+                    if utilities is not None:
+                        mechanism = exponential(epsilon)
+                        levels = mechanism.levels(utilities.of(i, twins[fit]))
+                        place = fit[mechanism.draw(levels.tolist(), rngs[i])]
+                    facts = {
+                        "rerolls": roll,
+                        "twins": count,
+                        "epsilon": epsilon,
+                        "bits": math.log2(count),
+                        "unit": "film",
+                    }
+                    out[i] = Deidentified(twins[place, 0].numpy().astype(np.float32), facts)
+                waiting = again
+                if not waiting:
+                    break
+        return out
+
+    def _draw(self, texts: Sequence[str], rngs: Sequence[np.random.Generator], count: int) -> list[Tensor]:
+        """``count`` films of each prompt."""
+        import torch
+
+        seeds = [int(rng.integers(2**62)) for rng in rngs for _ in range(count)]
+        words = [text for text in texts for _ in range(count)]
+        options, generator = self.options, self.pack.generator
+        parts = [
+            generator.generate(
+                words[i : i + _AT_ONCE], seeds[i : i + _AT_ONCE], options.sampler_steps, options.guidance
+            )
+            for i in range(0, len(words), _AT_ONCE)
+        ]
+        return list(torch.cat(parts).split(count)) if parts else []
+
+
+class _Utilities:
+    """What twins score for films."""
+
+    def __init__(self, method: Twins, films: Tensor) -> None:
+        self.pack, self.options = method.pack, method.options
+        self.findings = self.pack.classifier.probabilities(films)
+        self.people = self.pack.identity.embed(films)
+
+    def of(self, film: int, twins: Tensor) -> Any:
+        """Scores of twins for a film, about 0 to 1."""
+        apart = (self.pack.classifier.probabilities(twins) - self.findings[film]).abs().mean(1)
+        alike = (self.pack.identity.embed(twins) * self.people[film]).sum(1).clamp_min(0)
+        return (1 - apart / self.options.scale - self.options.aside * alike).double().numpy()
