@@ -1,6 +1,7 @@
 """`updp train method`: every recipe on a miniature hospital, resumed, and refused where it cannot learn."""
 
 import tomllib
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from updp.core.record import Study
 from updp.domains.chest.labels import FINDINGS
 from updp.methods import LEARNED, make_method
 from updp.methods.adversaries import Game, Pairs
+from updp.methods.prichexy.training import MU
 from updp.methods.privdiff.training import SHARES, draw_shown
 from updp.methods.stage import linkage
 from updp.methods.train import UnknownRecipe, train_method
@@ -23,9 +25,9 @@ from updp.training.loop import TrainingError, read_checkpoint
 
 SMALL = {
     "privdiff": {"bank": 2},
-    "prichexy": {"width": 8, "pools": 2, "side": 32},
-    "privacy-net": {"width": 8, "pools": 2},
-    "dcm": {"channels": 2, "hidden": 8, "films": 16},
+    "prichexy": {"width": 8, "pools": 2, "frozen": 16},
+    "privacy-net": {"width": 8, "pools": 2, "frozen": 16},
+    "dcm": {"channels": 3, "hidden": 8, "tokens": 2, "films": 16},
 }
 SETTINGS = {"steps": 2, "batch": 4, "warmup": 1}
 
@@ -165,7 +167,7 @@ def test_pairs_are_half_of_one_patient_and_half_of_two(corpus):
 
 
 def test_only_the_player_whose_turn_it_is_learns(pack):
-    game = Game(torch.nn.Linear(2, 2), load_pack(pack))
+    game = Game(torch.nn.Linear(2, 2), load_pack(pack), frozen=16)
     frozen = {name for name, p in game.named_parameters() if not p.requires_grad}
     assert any("backbone" in name for name in frozen)
     for opponents in (True, False, True):
@@ -173,6 +175,55 @@ def test_only_the_player_whose_turn_it_is_learns(pack):
         learning = {name.split(".")[0] for name, p in game.named_parameters() if p.requires_grad}
         assert learning == ({"opponent", "ally"} if opponents else {"method"})
         assert not frozen & {name for name, p in game.named_parameters() if p.requires_grad}
+
+
+def test_opponent_and_ally_learn_whole_unless_they_are_frozen(pack):
+    game = Game(torch.nn.Linear(2, 2), load_pack(pack))
+    game.turn(True)
+    assert all(p.requires_grad for part in (game.opponent, game.ally) for p in part.parameters())
+
+
+@pytest.mark.parametrize(("name", "pairs"), [("prichexy", 20_000), ("privacy-net", 20_000), ("privdiff", 200_000)])
+def test_recipes_are_as_long_as_it_takes_to_judge_a_method(name, pairs):
+    config = import_module(LEARNED[name].split(":")[0]).CONFIG
+    turns = 2 / 3 if name != "privdiff" else 1.0  # the opponents have every third step
+    assert config.steps * config.batch * turns >= pairs
+
+
+def test_prichexy_learns_a_field_at_the_films_own_size_for_every_published_mu(trained, pack):
+    entry = load_pack(trained).info["methods"]["prichexy"]
+    assert entry["config"]["side"] == SIZE
+    assert MU[0] <= 0.001
+    assert MU[1] >= 0.03
+
+
+def test_the_code_of_dcm_is_nested_and_its_rate_is_a_knob(trained, pack):
+    on = {"pack": str(pack), "weights": str(trained)}
+    film = torch.from_numpy(next(iter(studies()))[1].pixels)[None, None].float()
+    whole = make_method("dcm", on)
+    codes = [make_method("dcm", on | {"rate": rate}).code(film) for rate in (1, 2, 3)]
+    assert torch.equal(codes[-1], whole.code(film))
+    for rate, code in enumerate(codes, 1):
+        assert torch.equal(code[:, :rate], codes[-1][:, :rate])
+        assert (code[:, rate:] == 0).all()
+        assert torch.equal(code, code.round())
+    lengths = [float(make_method("dcm", on | {"rate": rate}).bits(film)) for rate in (1, 2, 3)]
+    assert 0 < lengths[0] < lengths[1] < lengths[2]
+    with pytest.raises(PackError, match="3 channels"):
+        make_method("dcm", on | {"rate": 4}).code(film)
+
+
+def test_privacy_net_segments_what_it_encodes(trained, pack):
+    method = make_method("privacy-net", {"pack": str(pack), "weights": str(trained)})
+    seen = method.lungs(torch.rand(2, 1, SIZE, SIZE))
+    assert seen.shape == (2, 1, 64, 64)
+    assert 0 <= float(seen.min()) <= float(seen.max()) <= 1
+
+
+def test_weights_are_bound_to_every_network_they_learned_with(trained, pack):
+    bound = load_pack(trained).info["methods"]
+    assert set(bound["dcm"]["trained_with"]) == {"autoencoder", "identity", "vlm", "generator"}
+    assert set(bound["prichexy"]["trained_with"]) == {"identity", "classifier"}
 
 
 def test_every_branch_is_told_in_its_share():

@@ -79,11 +79,12 @@ class Siamese(nn.Module):
 class Game(nn.Module):
     """A method's network with its opponent and its ally, in one module so that one checkpoint holds all three.
 
-    The first ``frozen`` blocks of their backbones stay as the pack has them; by default all sixteen do, and the layers
-    above learn: a step then costs a third. With a GPU, let more of them learn.
+    Opponent and ally learn whole, as published. ``frozen`` leaves the first blocks of their backbones as the pack has
+    them: with all sixteen frozen a step costs a third, and the opponent is a weak one.
     """
 
-    def __init__(self, method: nn.Module, pack: Pack, frozen: int = 16) -> None:
+    def __init__(self, method: nn.Module, pack: Pack, frozen: int = 0, also: nn.Module | None = None) -> None:
+        """``also`` is a further network that learns with the opponents."""
         super().__init__()
         roles = pack.info["roles"]
         self.method = method
@@ -94,10 +95,12 @@ class Game(nn.Module):
         for backbone in (self.opponent.identity.backbone, self.ally.encoder.backbone):
             blocks = backbone._blocks
             late = () if frozen >= len(blocks) else (*blocks[frozen:], backbone._conv_head, backbone._bn1)
-            backbone.requires_grad_(False)
+            backbone.requires_grad_(frozen == 0)
             for part in late:
                 part.requires_grad_(True)
-        self._others = [p for part in (self.opponent, self.ally) for p in part.parameters() if p.requires_grad]
+        self.also = also or nn.Identity()
+        others = (self.opponent, self.ally, self.also)
+        self._others = [p for part in others for p in part.parameters() if p.requires_grad]
 
     def train(self, mode: bool = True) -> Game:
         super().train(mode)
@@ -132,6 +135,7 @@ class GameStage(MethodStage):
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
+        self.frozen = int(self.model.pop("frozen", 0))
         self.pairs = Pairs(self.corpus)
         self.module: nn.Module = self.build()
 

@@ -126,12 +126,23 @@ def test_strength_runs_from_the_autoencoder_alone_to_noise(on):
 
 @pytest.mark.parametrize("switches", ABLATION.values(), ids=list(ABLATION))
 def test_at_full_strength_two_patients_with_one_diagnosis_get_the_same_film_of_one_stream(on, switches):
-    made = method(on, **switches)
+    made = method(on, **switches, **({"sensitive": "faded"} if switches["spg"] else {}))
+    assert made.reads_pixels(1.0) is False
     one = made.deidentify(studies(1), 1.0, streams(1))[0].pixels
     other = made.deidentify(studies(1, first=7, age=80, sex="M"), 1.0, streams(1))[0].pixels
     assert (one == other).all()
     assert (one != made.deidentify(studies(1), 1.0, streams(1, seed=9))[0].pixels).any()
     assert (one != made.deidentify(studies(1, labels=("Nodule",)), 1.0, streams(1))[0].pixels).any()
+
+
+def test_as_printed_guidance_is_away_from_the_patient_at_full_strength_too(on):
+    made = method(on)
+    assert made.reads_pixels(1.0) is True
+    one, other = (made.deidentify(studies(1, first=n), 1.0, streams(1))[0].pixels for n in (0, 7))
+    assert (one != other).any()
+    plain = method(on, w_sensitive=0.0)
+    assert plain.reads_pixels(1.0) is False
+    assert (plain.deidentify(studies(1), 1.0, streams(1))[0].pixels != one).any()
 
 
 def test_below_full_strength_the_patient_still_shows(on):

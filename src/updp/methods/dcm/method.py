@@ -4,10 +4,10 @@ Built from the paper's abstract; its body was not available, and what follows is
 
 1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each identifies the patient;
    the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the knob.
-2. *Medical-Semantics-Compensation.* Features of a findings network are written as a short code, and the pack's
-   generator fills the blocked cells, conditioned on the findings read from the code and on the open cells: one
-   decoder for every rho, since inpainting by diffusion needs no training of its own (RePaint, Lugmayr et al. 2022,
-   arXiv 2201.09865).
+2. *Medical-Semantics-Compensation.* Features of the findings network and the vlm are written as a short code, and the
+   pack's generator fills the blocked cells, conditioned on tokens made of the code and on the open cells: one decoder
+   for every rho, since inpainting by diffusion needs no training of its own (RePaint, Lugmayr et al. 2022, arXiv
+   2201.09865). Weights of the first generation state findings as sentences instead of tokens.
 3. *Minimum description length.* The code is rounded to whole numbers and paid for by the bit under a learned prior, and
    an adversary reads identities from it in training: what does not help to tell findings is not worth its bits.
 
@@ -29,6 +29,7 @@ from torch.nn import functional
 from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import MethodInfo
+from updp.methods.dcm.compensation import FeatureCompensator
 from updp.methods.learned import Trained
 from updp.models.backbone import FEATURES
 from updp.models.classifier import Classifier
@@ -100,10 +101,12 @@ class DCMDeID(Trained):
         steps: int = Field(12, ge=1, description="Steps of the sampler.")
         guidance: float = Field(3.0, description="Weight of classifier-free guidance.")
 
+        rate: int | None = Field(None, ge=1, description="Channels of the code that are used; default: all.")
+
     options: Options
 
-    def build(self, config: dict[str, Any]) -> Compensator:
-        return Compensator(**config)
+    def build(self, config: dict[str, Any]) -> Compensator | FeatureCompensator:
+        return FeatureCompensator(**config) if "tokens" in config else Compensator(**config)
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
         if strength == 0:
@@ -114,8 +117,26 @@ class DCMDeID(Trained):
             noise = self.generator.seeded_noise([int(rng.integers(2**62)) for rng in streams])
             # With everything blocked there is nothing to rank.
             rank = self.saliency(some) if strength < 1 else torch.zeros(len(some), 1, *noise.shape[-2:])
-            made.append(self.fill(some, block(rank, strength), self.network.code(self.network.features(some)), noise))
+            made.append(self.fill(some, block(rank, strength), self.code(some), noise))
         return torch.cat(made)
+
+    def code(self, films: Tensor) -> Tensor:
+        """The code of each film, N×channels, cut to the rate."""
+        network = self.network
+        if isinstance(network, FeatureCompensator):
+            return network.code(network.features(films, self.pack.vlm), self._kept(network))
+        if self.options.rate is not None:
+            raise PackError(
+                "these weights of dcm have a code of one rate; leave out the option rate, or train them again"
+            )
+        coded: Tensor = network.code(network.features(films))
+        return coded
+
+    def _kept(self, network: FeatureCompensator) -> int:
+        rate = self.options.rate or network.channels
+        if rate > network.channels:
+            raise PackError(f"the code of these weights has {network.channels} channels, fewer than the rate {rate}")
+        return rate
 
     @property
     def generator(self) -> Generator:
@@ -126,8 +147,12 @@ class DCMDeID(Trained):
 
     def fill(self, films: Tensor, blocked: Tensor, code: Tensor, noise: Tensor) -> Tensor:
         """Films with their blocked cells (N×1×h×w) filled in from the code and the open cells."""
-        words = [sentences(found) for found in self.network.findings(code)]
-        return compensate(self.generator, films, blocked, words, noise, self.options.steps, self.options.guidance)
+        network = self.network
+        if isinstance(network, FeatureCompensator):
+            condition = network.condition(code)
+        else:
+            condition = self.generator.condition([sentences(found) for found in network.findings(code)])
+        return compensate(self.generator, films, blocked, condition, noise, self.options.steps, self.options.guidance)
 
     def saliency(self, films: Tensor) -> Tensor:
         """How much each cell identifies the patient, less what it shows of the findings; N×1×h×w."""
@@ -138,9 +163,12 @@ class DCMDeID(Trained):
 
     def bits(self, films: Tensor) -> Tensor:
         """Length of each film's code."""
-        network: Compensator = self.network
+        network = self.network
         with torch.no_grad():
-            return network.code.bits(network.code(network.features(films)))
+            if isinstance(network, FeatureCompensator):
+                return network.code.bits(self.code(films), self._kept(network))
+            counted: Tensor = network.code.bits(self.code(films))
+            return counted
 
 
 def similarity(a: Tensor, b: Tensor) -> Tensor:
@@ -192,12 +220,12 @@ def compensate(
     generator: Generator,
     films: Tensor,
     blocked: Tensor,
-    words: Sequence[str],
+    condition: Condition,
     noise: Tensor,
     steps: int = 12,
     guidance: float = 3.0,
 ) -> Tensor:
-    """Films with their blocked cells drawn by the generator. No pixel of a blocked cell is read."""
+    """Films with their blocked cells drawn by the generator. No pixel of a blocked cell is read but by the code."""
     coder = generator.autoencoder
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
     # Encoded after blocking: a cell's latent also depends on the cells around it.
@@ -209,5 +237,5 @@ def compensate(
         guess = alpha(t)[:, None, None, None] * latents - sigma(t)[:, None, None, None] * v
         return known * (1 - blocked) + guess * blocked
 
-    drawn = generator.sample(noise, generator.condition(words), steps, guidance, predict=estimate)
+    drawn = generator.sample(noise, condition, steps, guidance, predict=estimate)
     return films * (1 - mask) + coder.decode(drawn) * mask

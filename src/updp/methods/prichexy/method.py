@@ -32,20 +32,20 @@ GAIN = 10.0
 
 
 class Deformer(nn.Module):
-    """Films to fields N×2×S×S in [-1, 1], computed at ``side`` pixels and interpolated."""
+    """Films to fields N×2×S×S in [-1, 1], computed at ``side`` pixels; below the film's own size interpolated."""
 
-    def __init__(self, width: int = 16, pools: int = 3, side: int = 64) -> None:
+    def __init__(self, width: int = 16, pools: int = 4, side: int = 256) -> None:
         super().__init__()
         self.config = {"width": width, "pools": pools, "side": side}
         self.side = side
         self.unet = SmallUNet(1, 2, width, pools)
 
     def forward(self, films: Tensor) -> Tensor:
-        small = functional.interpolate(films, self.side, mode="bilinear", antialias=True)
-        field = self.unet(small)
+        whole = films.shape[-1] == self.side
+        field = self.unet(films if whole else functional.interpolate(films, self.side, mode="bilinear", antialias=True))
         # A shift of the whole film does not protect the patient, and training finds it first.
         field = torch.tanh(GAIN * (field - field.mean((2, 3), keepdim=True)))
-        return functional.interpolate(field, films.shape[-1], mode="bilinear", align_corners=True)
+        return field if whole else functional.interpolate(field, films.shape[-1], mode="bilinear", align_corners=True)
 
 
 class PriCheXyNet(Trained):

@@ -2,7 +2,8 @@
 
 As published: L = BCE(C(x1'), y1) - log(1 - V(x1', x2)) over all pairs, and then a step of V and C on its films; here
 after every second step of the deformation, which learns more slowly. The field starts at zero, which is what the
-published first stage trains towards. One field serves all mu: each pair draws its own.
+published first stage trains towards. One field, at the film's own size, serves all mu: each pair draws its own, from
+the smallest published to three times the largest.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from updp.training.autoencoder import as_tensor
 from updp.training.loop import StageConfig
 from updp.training.vlm import masked_bce
 
-CONFIG = StageConfig(steps=600, batch=8, rate=2e-3, warmup=10, average=0.97)
-MU = (0.003, 0.03)
+#: Two of three steps are the deformation's: 20 480 pairs.
+CONFIG = StageConfig(steps=3840, batch=8, rate=1e-3, warmup=50, average=0.995)
+MU = (0.001, 0.03)
 
 
 class PriCheXyStage(GameStage):
     name = "prichexy"
 
     def build(self) -> Game:
-        return Game(Deformer(**self.model), self.pack)
+        return Game(Deformer(**{"side": int(self.pack.info.get("size", 256)), **self.model}), self.pack, self.frozen)
 
     def trained(self, module: Game) -> nn.Module:
         return module.method

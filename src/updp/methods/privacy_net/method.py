@@ -1,9 +1,10 @@
 """Privacy-Net (Kim et al., TMI 2021): an encoder trained against a network that links encoded films.
 
-A U-Net turns a film into another picture of the same shape; a classifier of findings is trained with it, and a Siamese
-discriminator learns to link pictures of one patient. The paper's encoder has one weight between the two; here the
-weight is an input of the encoder and scales what it changes, so that one network serves every ``strength`` and 0 is the
-film. Where the paper lets the encoder make the discriminator wrong without bound, here it makes it uncertain.
+A U-Net turns a film into another picture of the same shape; a classifier of findings and a segmentation of the lungs
+are trained with it, and a Siamese discriminator learns to link pictures of one patient. The paper's encoder has one
+weight between the two; here the weight is an input of the encoder and scales what it changes, so that one network
+serves every ``strength`` and 0 is the film. Where the paper lets the encoder make the discriminator wrong without
+bound, here it makes it uncertain.
 
 The picture is for machines. A classifier that never saw such pictures misjudges it, which says little about what it
 still shows: ``findings`` asks the classifier that was trained along.
@@ -21,8 +22,10 @@ from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.learned import Trained
+from updp.methods.privacy_net.segmentation import Segmenter
 from updp.methods.unet import SmallUNet
 from updp.models.classifier import Classifier
+from updp.models.errors import PackError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,13 +52,20 @@ class Encoder(nn.Module):
 
 
 class EncoderAndTask(nn.Module):
-    """What is kept of the training: the encoder, and the classifier that reads its pictures."""
+    """What is kept of the training: the encoder, and the networks that read its pictures. Weights of the first
+    generation have no segmenter."""
 
-    def __init__(self, encoder: dict[str, Any], classifier: dict[str, Any]) -> None:
+    def __init__(
+        self, encoder: dict[str, Any], classifier: dict[str, Any], segmenter: dict[str, Any] | None = None
+    ) -> None:
         super().__init__()
-        self.config = {"encoder": encoder, "classifier": classifier}
+        self.config: dict[str, Any] = {"encoder": encoder, "classifier": classifier}
         self.encoder = Encoder(**encoder)
         self.classifier = Classifier(**classifier)
+        self.segmenter: Segmenter | None = None
+        if segmenter is not None:
+            self.config["segmenter"] = segmenter
+            self.segmenter = Segmenter(**segmenter)
 
 
 class PrivacyNet(Trained):
@@ -72,3 +82,9 @@ class PrivacyNet(Trained):
         """Probabilities of the co-trained classifier for released pictures N×1×S×S."""
         found: Tensor = self.network.classifier.probabilities(films)
         return found
+
+    def lungs(self, films: Tensor) -> Tensor:
+        """Lung fields N×1×64×64 that the co-trained segmenter sees in released pictures, as probabilities."""
+        if self.network.segmenter is None:
+            raise PackError("these weights of privacy-net have no segmentation; train them again")
+        return torch.sigmoid(self.network.segmenter(films))

@@ -13,9 +13,10 @@ the recipe) run with the same formula.
 
 Identity is the continuous embedding of the pack's identity role, so patients outside the training set have one too.
 What the noise leaves of the film passes unchanged: at low strength the patient is recognisable. Guidance away from a
-patient also depends on the patient: with nothing of them left in the film it would add their negative. So |w_s| fades
-with what the noise leaves of the film, and at strength 1 the network is conditioned on the findings alone: the film is
-then a function of the findings and the random stream.
+patient also depends on the patient: with nothing of them left in the film it adds their negative, and a negative links
+too. ``sensitive = "constant"`` (default) is the method as printed, guided at every strength; ``"faded"`` lets |w_s|
+fade with what the noise leaves of the film. At strength 1 the network is then conditioned on the findings alone, and
+the film is a function of findings and random stream: no longer PrivDiff-Net but findings-conditioned diffusion.
 """
 
 from __future__ import annotations
@@ -138,6 +139,9 @@ class PrivDiffNet(Trained):
         spg: bool = Field(True, description="Selective Privacy Guidance.")
         w_diagnosis: float = Field(5.0, description="Guidance weight of the diagnosis.")
         w_sensitive: float = Field(0.5, description="Guidance weight of identity, age and sex, taken negative.")
+        sensitive: Literal["constant", "faded"] = Field(
+            "constant", description="Whether that weight is the same at every strength, or fades to none at strength 1."
+        )
         steps: int = Field(12, ge=1, description="Steps of the sampler.")
         ridge: float = Field(1e-2, gt=0, description="sas 'literal': ridge of the projection.")
         rank: int = Field(4, ge=1, description="sas 'feature' and 'channels': directions removed.")
@@ -147,6 +151,7 @@ class PrivDiffNet(Trained):
             unused = {
                 "w_diagnosis": ("spg", not self.spg),
                 "w_sensitive": ("spg", not self.spg),
+                "sensitive": ("spg", not self.spg),
                 "ridge": ("sas", self.sas != "literal"),
                 "rank": ("sas", self.sas in ("off", "literal")),
             }
@@ -170,8 +175,13 @@ class PrivDiffNet(Trained):
         return Denoiser(**config)
 
     def reads_pixels(self, strength: float | None) -> bool:
-        """False at strength 1: the latent starts as pure noise and the network is given the findings alone."""
-        return resolve_strength(self.info, strength) < 1
+        """False at strength 1 without guidance away from the patient: the latent starts as pure noise and the network
+        is given the findings alone."""
+        return resolve_strength(self.info, strength) < 1 or self._guided_at_full_strength
+
+    @property
+    def _guided_at_full_strength(self) -> bool:
+        return self.options.spg and self.options.sensitive == "constant" and self.options.w_sensitive != 0
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
         coder = self.pack.autoencoder
@@ -184,7 +194,8 @@ class PrivDiffNet(Trained):
         )
         who = attributes(studies, self.pack.identity.embed(films), self.network.labels)
         if strength == 1:  # the schedule stops just short of pure noise; a promise must not
-            return coder.decode(self.denoise(noise, who.findings_only(), 1.0))
+            shown = who if self._guided_at_full_strength else who.findings_only()
+            return coder.decode(self.denoise(noise, shown, 1.0))
         start = torch.tensor(strength)
         latents = alpha(start) * clean + sigma(start) * noise
         return coder.decode(self.denoise(latents, who, strength))
@@ -201,8 +212,9 @@ class PrivDiffNet(Trained):
             None if form is None else Suppression(network.groups, form, self.options.ridge, self.options.rank)
         )
         times = time_grid(max(1, round(self.options.steps * start)), start)
-        # At strength 1 nothing of the patient is left to guide away from.
-        w_sensitive = 0.0 if start == 1 else self.options.w_sensitive * float(alpha(times[0]))
+        w_sensitive = self.options.w_sensitive
+        if self.options.sensitive == "faded":  # at strength 1 nothing of the patient is left to guide away from
+            w_sensitive = 0.0 if start == 1 else w_sensitive * float(alpha(times[0]))
         return ddim(latents, times, lambda x, t: self._noise(network, x, t, who, w_sensitive))
 
     def _noise(self, network: Denoiser, latents: Tensor, t: Tensor, who: Attributes, w_sensitive: float) -> Tensor:
@@ -218,7 +230,8 @@ class PrivDiffNet(Trained):
         return guided(torch.split(noise, n), self.options.w_diagnosis, [w_sensitive] * len(sensitive))
 
     def decided(self, strength: float) -> dict[str, Any]:
-        return {"sas": self.options.sas, "spg": self.options.spg, "steps": self.options.steps}
+        told: dict[str, Any] = {"sas": self.options.sas, "spg": self.options.spg, "steps": self.options.steps}
+        return told | ({"sensitive": "faded"} if self.options.spg and self.options.sensitive == "faded" else {})
 
 
 def attributes(studies: Sequence[Study], identity: Tensor, labels: Sequence[str]) -> Attributes:
