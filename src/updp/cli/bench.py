@@ -226,3 +226,22 @@ def bench_frontier(
     )
     told(folder=str(out), table=str(out / "frontier.md"))
     say(f"table: {out / 'frontier.md'}")
+
+
+@bench_app.command("rate")
+def bench_rate(
+    data: Annotated[Path, typer.Option(help="A source with labels and several films per patient.")],
+    out: Annotated[Path, typer.Option(help="Where the table and the picture go.")] = Path("rate"),
+    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Pack of method weights.")] = None,
+    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 1000,
+    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+) -> None:
+    """What the code of DCM-DeID tells of findings and identity, by its length in bits."""
+    from updp.bench.rate import bench_rate as measure
+    from updp.domains.chest import METHOD_WEIGHTS, PACK
+
+    measure(
+        data, out.absolute(), pack=pack or PACK, weights=weights or METHOD_WEIGHTS, films=films, layout=layout, say=say
+    )
+    told(folder=str(out))

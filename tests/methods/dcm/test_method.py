@@ -42,7 +42,8 @@ def test_nothing_blocked_is_the_film_itself(on):
 
 def drawn(method, given, blocked, words=("",), seed=5):
     noise = method.generator.seeded_noise([seed] * len(given))
-    return compensate(method.generator, given, blocked, list(words) * len(given), noise, steps=2)
+    told = method.generator.condition(list(words) * len(given))
+    return compensate(method.generator, given, blocked, told, noise, steps=2)
 
 
 def test_with_all_cells_blocked_no_pixel_reaches_the_decoder(on):

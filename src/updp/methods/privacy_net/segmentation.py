@@ -1,8 +1,8 @@
 """The segmentation that is trained along with Privacy-Net: lung fields, read from the encoded picture.
 
 The paper's task is segmentation, under the Dice loss. The sources here have no masks, so the target is computed from
-the real film: lungs are its two largest dark regions that do not touch the frame. That is crude, and enough to tell whether
-an encoded picture still shows where the lungs are.
+the real film: lungs are its two largest dark regions that do not touch the frame. That is crude, and enough to tell
+whether an encoded picture still shows where the lungs are.
 """
 
 from __future__ import annotations
