@@ -41,7 +41,7 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"words": 4, "vocabulary": "findings", "utility": "word"},
     {"words": 4, "vocabulary": "pathology", "utility": "word"},
     {"words": 4, "vocabulary": "whitelist", "utility": "row"},
-    {"words": None, "vocabulary": "whitelist", "utility": "row"},
+    {"words": "all", "vocabulary": "whitelist", "utility": "row"},
 )
 
 

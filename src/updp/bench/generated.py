@@ -35,7 +35,7 @@ ITERATIONS = (1, 2, 3, 4, 5)
 READINGS: dict[str, dict[str, Any]] = {
     "as printed": {"mode": "literal", "init": "raw"},
     "default": {},
-    "default, every token": {"free": None},
+    "default, every token": {"free": "all"},
 }
 #: Table 3: the first prompt alone and after the search, as printed; below them what the default makes of each.
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -41,7 +41,7 @@ PLANS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("updp", {"search": "raw"}, "13.69"),
     ("updp", {"search": "similarity"}, ""),
     ("updp", {"mode": "literal", "init": "raw"}, "4.57"),
-    ("updp", {"free": None}, ""),
+    ("updp", {"free": "all"}, ""),
     ("updp", {}, "4.57"),
     ("updp", {"search": "report"}, ""),
     ("updp", {"mode": "ldp", "epsilon": 10.0}, ""),

@@ -48,6 +48,12 @@ def test_mode_and_search_name_the_class(given, search):
     assert type(PromptSearch.read(given)) is search
 
 
+def test_a_plan_in_toml_writes_all_for_every_token():
+    assert PromptSearch.read({"free": "all"}).start_free(0.0, 40) is None
+    assert PromptSearch.read({"search": "mma", "free": "all"}).start_free(0.0, 40) is None
+    assert PromptSearch.read({"mode": "ldp", "words": "all"}).fixes_length()
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_search_is_found_under_its_own_names(search):
     mode, name = search.names_of()
@@ -151,7 +157,10 @@ def opposite_films():
     """Two films as unlike as can be for a word of the set: the worst case of the mechanism."""
     pool = PromptSearch.read({"mode": "ldp"})._pool(LISTED)
     said = TINY.embed_texts([LISTED.spell([index])[0] for index in pool.tolist()])
-    return said[:1], -said[:1]
+    wanted = torch.tensor([1.0, *[-1.0] * (len(said) - 1)])
+    apart = torch.nn.functional.normalize(torch.linalg.pinv(said) @ wanted, dim=0)
+    assert float(said[0] @ apart) > 0.05 > -0.05 > float((said[1:] @ apart).max())
+    return apart[None], -apart[None]
 
 
 @pytest.mark.parametrize("utility", ["word", "row"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from updp.core.registry import unknown
 from updp.methods.learned import OnPack
@@ -116,6 +116,12 @@ class PromptSearch(OnPack.Options):
         mode, search = cls.names_of()
         return f"search {search!r}" if mode == "resolved" else f"mode {mode!r}"
 
+    @field_validator("free", "words", mode="before", check_fields=False)
+    @classmethod
+    def _read_all(cls, value: Any) -> Any:
+        """ "all" stands for None, which TOML cannot write."""
+        return None if value == "all" else value
+
     @model_validator(mode="after")
     def _check_rerolls(self) -> Self:
         if "rerolls" in self.model_fields_set and self.rerolls and not self.check:
@@ -192,7 +198,7 @@ class Align(_TopK):
 
     search: Literal["align"] = "align"
     init: Init = Field("report", description="Start from the report's words, or from random ones.")
-    free: int | None = Field(8, ge=1, description="Tokens the film chooses at strength 0; None: every token.")
+    free: int | None = Field(8, ge=1, description='Tokens the film chooses at strength 0; "all": every token.')
     steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
     rate: float = Field(0.05, gt=0, description="Learning rate.")
     temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
@@ -250,7 +256,7 @@ class _Published(_TopK):
     """A published search over tokens, for all films of a batch together; the report's words stay, as UPDP's do."""
 
     init: Init = Field("report", description="Start from the report's words, or from random ones.")
-    free: int | None = Field(8, ge=1, description="Tokens the film chooses at strength 0; None: every token.")
+    free: int | None = Field(8, ge=1, description='Tokens the film chooses at strength 0; "all": every token.')
     steps: int
     trials: int
 
@@ -403,7 +409,7 @@ class LDP(PromptSearch):
     words: int | None = Field(
         4,
         ge=1,
-        description="Words drawn after those of the record; None: every token of the prompt.",
+        description='Words drawn after those of the record; "all": every token of the prompt.',
     )
     vocabulary: Literal["findings", "pathology", "whitelist"] = Field(
         "findings", description="What words are drawn from: a fixed set, smallest first."
