@@ -37,7 +37,7 @@ def model(request, tmp_path, monkeypatch):
 
 def arguments(source, model, out):
     given = ["bench", "reports", "--data", source, "--vlm", model, "--out", out, "--method", "keep", "--device", "cpu",
-             "--precision", "float32", "--films", 60, "--scored", 20, "--trust-code"]  # fmt: skip
+             "--precision", "float32", "--films", 120, "--scored", 20, "--trust-code"]  # fmt: skip
     return [*map(str, given), *(part for one in SHORT for part in ("--setting", one))]
 
 

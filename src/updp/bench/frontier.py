@@ -115,6 +115,7 @@ def bench_frontier(
     say(f"{len(sample)} films of {counted} patients that trained no model; {len(todo)} settings")
     budget = budget_of(quick)
     rows: list[Row] = []
+    volumes: list[Volume] = []
     for setting in todo:
         rows.append(measured_row(sample, setting, judges, budget, seed, ["frontier"], out, probes))
         say(f"{rows[-1].setting.label}: {'; '.join(f'{c.heading} {rows[-1].cell(c)}' for c in (BEYOND, RELATIVE))}")

@@ -156,8 +156,8 @@ def _identity(codes: Floats, patients: Any, learned: NDArray[np.intp], scored: N
     from scipy.linalg import eigh
 
     inner, outer = _scatter(codes[learned], patients[learned])
-    scale = np.trace(inner) / len(inner)
-    values, vectors = eigh(outer + 1e-6 * scale * np.eye(len(outer)), inner + 1e-2 * scale * np.eye(len(inner)) + 1e-9)
+    scale = np.trace(inner) / len(inner) + 1e-9
+    values, vectors = eigh(outer, inner + 1e-2 * scale * np.eye(len(inner)))
     shown = (codes[scored] - codes[learned].mean(0)) @ (vectors * np.sqrt(np.maximum(values, 0)))
     names = patients[scored]
 

@@ -41,8 +41,8 @@ class PrivacyNetStage(GameStage):
         encoder: Any = module.method
         segmenter: Any = module.also
         made = EncoderAndTask(encoder.config, module.ally.config, segmenter.config)
-        segmenter_of: Any = made.segmenter
-        segmenter_of.load_state_dict(segmenter.state_dict())
+        assert made.segmenter is not None
+        made.segmenter.load_state_dict(segmenter.state_dict())
         made.encoder.load_state_dict(encoder.state_dict())
         made.classifier.load_state_dict(module.ally.state_dict())
         return made
