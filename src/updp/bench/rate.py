@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.global_state import limited
-from updp.core.measurement import TooFewPatients
 from updp.core.storage import write_bytes
 from updp.domains.chest import METHOD_WEIGHTS, PACK
 from updp.evaluation.cohort.load import private
-from updp.evaluation.cohort.sample import Sample, exhibit_of, make, take_sample
+from updp.evaluation.cohort.sample import NoSample, Sample, exhibit_of, make, take_sample
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.cohort.unseen import unseen
 from updp.evaluation.intervals import Interval, bootstrap
@@ -77,7 +76,7 @@ def bench_rate(
     facts = exhibit_of(sample, make(sample, Setting("keep"), seed))
     learned, scored = (np.flatnonzero(facts.splits == split) for split in ("train", "test"))
     if not len(learned) or not len(scored):
-        raise TooFewPatients("both halves need patients; give more films")
+        raise NoSample("both halves need patients; give more films")
     codes, bits = _codes(method, sample)
     rows = []
     count = codes.shape[1]
