@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from updp.methods.updp.projection import Projection
+
 #: Films generated together.
 _AT_ONCE = 32
 
@@ -46,6 +48,12 @@ class TwinOptions(Report):
     image_to_image: Literal[False] = False
 
     inspects: ClassVar[bool] = False
+
+    def projection(self, strength: float) -> Projection:
+        """No token is drawn, so no random number is spent on it: a film depends on no other of its batch."""
+        from updp.methods.updp.projection import Projection
+
+        return Projection("top-k", self.top_k, self.bonus, 0.0)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
