@@ -76,7 +76,8 @@ def test_the_choice_keeps_its_epsilon_on_the_two_most_unlike_films(small_pack, m
         made = method._make(studies(1) * 600, films, written, 0.0, rngs)
         ones = sum(int(one.pixels.mean() > 0.5) for one in made)
         counts.append([600 - ones, ones])
-    assert 1.0 < empirical_epsilon(*counts) <= 2.0
+    # Of two twins with opposite scores the log ratio is half of epsilon; the rest is for twins that all change.
+    assert 0.5 < empirical_epsilon(*counts) <= 1.0
 
 
 def test_a_record_without_words_has_no_twin(method):
