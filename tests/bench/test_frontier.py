@@ -111,7 +111,7 @@ def test_the_area_of_one_point_is_its_rectangle_and_its_interval_holds_it():
     spread = np.hypot(0.8 * 0.04, 0.5 * 0.02)
     assert one.high - one.value == pytest.approx(spread, rel=0.2)
     exact = area_of([point("a", 0.75, 0.8, reach=0.0)], np.random.default_rng(0))
-    assert exact.low == exact.value == exact.high
+    assert (exact.low, exact.high) == pytest.approx((exact.value, exact.value))
 
 
 def test_many_equal_noisy_points_are_not_called_better_than_one():

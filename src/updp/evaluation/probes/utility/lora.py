@@ -194,7 +194,8 @@ class ReportModel:
             modules_to_save=[whole],
             task_type="CAUSAL_LM",
         )
-        self.model: Any = peft.get_peft_model(model, config)
+        with seeded():  # adapters start at random numbers, the same for every model
+            self.model: Any = peft.get_peft_model(model, config)
 
     def _parts(self, model: nn.Module) -> tuple[list[str], str]:
         """Linear layers that get an adapter, and the merged layer, which is trained whole."""
