@@ -6,7 +6,8 @@ import pytest
 from tests.release.sealed import DAY, HOSPITAL, PUBLIC, STRANGER, made, passed
 from tests.release.test_gate import BAD, GOOD
 from updp.core.questions import Outcome
-from updp.release.signature import check_signature, fingerprint, public_key, sign
+from updp.release import signature
+from updp.release.signature import BadMemory, check_signature, check_sums, fingerprint, public_key, sign
 from updp.release.verify import NotARelease, verify
 
 
@@ -104,3 +105,36 @@ def test_a_folder_that_is_no_release_is_said_so(tmp_path):
 def test_the_hospital_that_signed_can_sign_again(release):
     sign(release, HOSPITAL, check_signature(release))
     assert verify(release, trusted=PUBLIC).intact
+
+
+def test_a_check_that_remembers_reads_changed_files_only(release, tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(signature, "file_sum", lambda path, own=signature.file_sum: read.append(path.name) or own(path))
+    known = tmp_path / "known.json"
+    assert verify(release, trusted=PUBLIC, remember=known).intact
+    films = [path.name for path in release.rglob("*.png")]
+    assert set(films) <= set(read)
+    read.clear()
+    assert verify(release, trusted=PUBLIC, remember=known).intact
+    assert set(read) == {"checksums.sha256"}  # what is signed is always read
+    altered = next(release.rglob("*.png"))
+    altered.write_bytes(altered.read_bytes() + b"x")
+    result = verify(release, trusted=PUBLIC, remember=known)
+    assert not result.intact
+    assert altered.name in result.check("checksums").detail
+    assert altered.name in read
+
+
+def test_what_is_remembered_never_lies_in_the_release_and_is_not_guessed_from_a_damaged_file(release, tmp_path):
+    with pytest.raises(BadMemory, match="outside the release"):
+        verify(release, trusted=PUBLIC, remember=release / "known.json")
+    (tmp_path / "known.json").write_text('{"a": 1}')
+    with pytest.raises(BadMemory, match="remove it"):
+        verify(release, trusted=PUBLIC, remember=tmp_path / "known.json")
+
+
+def test_faults_are_the_same_with_any_number_of_threads(release):
+    (release / "stray.txt").write_text("x")
+    next(release.rglob("*.png")).unlink()
+    assert list(check_sums(release, workers=1)) == list(check_sums(release, workers=5))
+    assert len(list(check_sums(release))) == 2

@@ -149,6 +149,10 @@ def verify(
     revocations: Annotated[
         Path | None, typer.Option(help="The hospital's list of recalled films; default: revocations.json beside it.")
     ] = None,
+    remember: Annotated[
+        Path | None,
+        typer.Option(help="File of checksums found, outside the release: the next check reads changed files only."),
+    ] = None,
 ) -> None:
     """Check a release as its receiver.
 
@@ -158,7 +162,13 @@ def verify(
     from updp.release.verify import verify as check
 
     console = console_of()
-    result = check(release, trusted=trust, accept_unknown_signer=accept_unknown_signer, revocations=revocations)
+    result = check(
+        release,
+        trusted=trust,
+        accept_unknown_signer=accept_unknown_signer,
+        revocations=revocations,
+        remember=remember,
+    )
     print_checks(console, result.checks)
     told(intact=result.intact, status=result.status)
     if result.seal is not None:

@@ -11,11 +11,14 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import hashlib
+import json
 import os
 import re
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from updp.core.keys import Key
@@ -23,6 +26,8 @@ from updp.core.storage import write_bytes
 
 _HEAD = "updp-signature-2"
 UNLISTED = ("checksums.sha256", "signature")
+#: Files handed to the threads that read them at a time.
+_PART = 4096
 #: Lines of the checksum list that are a release's content; all others are what it says of itself.
 _CONTENT = ("manifest.parquet", "images/", "reports/")
 
@@ -127,11 +132,52 @@ def check_signature(release: Path, trusted: str | None = None) -> Seal:
     return Seal(found["release"], int(found["serial"]), date, found["key"])
 
 
-def check_sums(release: Path) -> Iterator[str]:
+class BadMemory(ValueError):
+    """The file of remembered checksums cannot be used; the message says why."""
+
+
+class Remembered:
+    """Checksums of an earlier check, in a file outside the release: a file whose size, times and inode are as they were
+    is not read again. Who can set the clock of this machine can deceive it: nothing is remembered unless asked for."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.known: dict[str, list[str]] = {}
+        self.seen: dict[str, list[str]] = {}
+        if path is not None and path.exists():
+            try:
+                found = json.loads(path.read_bytes())
+                if not isinstance(found, dict) or not all(isinstance(value, list) for value in found.values()):
+                    raise ValueError
+                self.known = found
+            except (OSError, ValueError):
+                raise BadMemory("the file of remembered checksums cannot be read; remove it to begin anew") from None
+
+    def file_sum(self, path: Path) -> str:
+        """The checksum of a file, by its content unless it is known to be unchanged."""
+        if self.path is None:
+            return file_sum(path)
+        found = os.stat(path)
+        state = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+        name = str(path.absolute())
+        before = self.known.get(name)
+        digest = before[1] if before is not None and before[0] == state else file_sum(path)
+        self.seen[name] = [state, digest]
+        return digest
+
+    def keep(self) -> None:
+        """Write down what was seen, beside what is known of other releases."""
+        if self.path is not None:
+            write_bytes(self.path, json.dumps(self.known | self.seen).encode(), mode=0o600)
+
+
+def check_sums(release: Path, remembered: Remembered | None = None, workers: int | None = None) -> Iterator[str]:
     """What is wrong with the files of a release against its checksum list, one sentence each.
 
-    Whatever lies in the folder has to be a listed file, or a folder that leads to one.
+    Whatever lies in the folder has to be a listed file, or a folder that leads to one. Files are read by threads, one
+    per core unless ``workers`` says otherwise.
     """
+    memory = remembered or Remembered(None)
     try:
         text = (release / "checksums.sha256").read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -147,18 +193,24 @@ def check_sums(release: Path) -> Iterator[str]:
         listed[name] = digest
     folders = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
     seen = set()
-    for name, kind in _entries(release):
-        seen.add(name)
-        if stat.S_ISDIR(kind):
-            if name not in folders:
-                yield f"{_printable(name)}: a folder without listed files"
-        elif not stat.S_ISREG(kind):
-            yield f"{_printable(name)}: a link or another special file"
-        elif name in listed:
-            if file_sum(release / name) != listed[name]:
-                yield f"{name}: altered"
-        elif name not in UNLISTED:
-            yield f"{_printable(name)}: not in the checksum list"
+    entries = _entries(release)
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        while part := list(islice(entries, _PART)):
+            whole = [name for name, kind in part if stat.S_ISREG(kind) and name in listed]
+            found = dict(zip(whole, pool.map(lambda name: memory.file_sum(release / name), whole), strict=True))
+            for name, kind in part:
+                seen.add(name)
+                if stat.S_ISDIR(kind):
+                    if name not in folders:
+                        yield f"{_printable(name)}: a folder without listed files"
+                elif not stat.S_ISREG(kind):
+                    yield f"{_printable(name)}: a link or another special file"
+                elif name in listed:
+                    if found[name] != listed[name]:
+                        yield f"{name}: altered"
+                elif name not in UNLISTED:
+                    yield f"{_printable(name)}: not in the checksum list"
+    memory.keep()
     for name in sorted(listed.keys() - seen):
         yield f"{_printable(name)}: missing"
 

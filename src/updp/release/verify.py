@@ -17,7 +17,17 @@ from updp.core.questions import Outcome
 from updp.release import manifest, revocation
 from updp.release.evidence import BadEvidence, Content, rejudged
 from updp.release.gate import Check, plain
-from updp.release.signature import BadSignature, Seal, check_signature, check_sums, content_sum, fingerprint, is_of
+from updp.release.signature import (
+    BadMemory,
+    BadSignature,
+    Remembered,
+    Seal,
+    check_signature,
+    check_sums,
+    content_sum,
+    fingerprint,
+    is_of,
+)
 
 #: Faults listed of one kind before the rest is only counted.
 _SHOWN = 5
@@ -54,12 +64,14 @@ def verify(
     trusted: str | None = None,
     accept_unknown_signer: bool = False,
     revocations: str | Path | None = None,
+    remember: str | Path | None = None,
 ) -> Verification:
     """Check signature, signer, checksums, schema, reports and gate of a release, and whether it was taken back.
 
     ``trusted`` is the sending hospital's public key or its fingerprint. Get it separately from the release: without it
     the release is not accepted, since anybody can sign. ``revocations`` is the hospital's list of what it took back;
-    one named ``revocations.json`` beside the release is found by itself.
+    one named ``revocations.json`` beside the release is found by itself. ``remember`` is a file outside the release for
+    the checksums that are found: the next check reads only files that changed since, by size, times or inode.
     """
     release = Path(folder)
     if not (release / "manifest.parquet").is_file():
@@ -73,7 +85,8 @@ def verify(
         checks.append(_signer(seal, trusted, accept_unknown_signer))
     except BadSignature as bad:
         checks.append(plain("signature", False, str(bad)))
-    checks.append(_check("checksums", check_sums(release), "every file is as it was signed"))
+    memory = _memory(release, remember)
+    checks.append(_check("checksums", check_sums(release, memory), "every file is as it was signed"))
     policy = _policy(release)
     rows = _Rows(release)
     checks.append(_check("schema", rows.faults(policy), "manifest, films and reports agree"))
@@ -84,6 +97,12 @@ def verify(
     if (recalled := _recalled(release, rows, seal, revocations)) is not None:
         checks.append(recalled)
     return Verification(release, tuple(checks), status, seal)
+
+
+def _memory(release: Path, remember: str | Path | None) -> Remembered:
+    if remember is not None and release.resolve() in Path(remember).resolve().parents:
+        raise BadMemory("keep remembered checksums outside the release: what lies in it comes from the sender")
+    return Remembered(None if remember is None else Path(remember))
 
 
 def _signer(seal: Seal, trusted: str | None, accept: bool) -> Check:
