@@ -6,7 +6,7 @@ A subclass writes one function, films to films; batching, refusals and the metho
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.domains.chest import METHOD_WEIGHTS, PACK
 from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import Configured, MethodOptions
+from updp.methods.options import BadOption, Configured, MethodOptions
 from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
@@ -35,17 +35,32 @@ class OnPack(Configured):
     """A method that runs on a model pack. ``make`` is the method; ``decided`` is what a release may say of it."""
 
     info: ClassVar[MethodInfo]
+    placeable: ClassVar[bool] = True  # whether its networks are those of the pack alone, which may be on any device
 
     class Options(MethodOptions):
         pack: str = Field(PACK, description="Model pack: a name or a folder.")
+        device: str = Field("cpu", description="Where the models of the pack compute: cpu, cuda, cuda:1, mps.")
+        dtype: Literal["float32", "float16", "bfloat16"] = Field("float32", description="What they compute in.")
 
     options: Options
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        placed = self.options
+        if (placed.device, placed.dtype) != ("cpu", "float32"):
+            from updp.models.placement import Placement
+
+            if not self.placeable:
+                raise BadOption("the networks of this method compute on the CPU in float32: leave out device and dtype")
+            # A device that is not there must end a run before its first film.
+            Placement(placed.device, placed.dtype)
 
     @cached_property
     def pack(self) -> Pack:
         from updp.models import load_pack
 
-        return load_pack(self.options.pack)
+        placed = self.options
+        return load_pack(placed.pack, device=placed.device, dtype=placed.dtype)
 
     @property
     def size(self) -> int:
@@ -84,6 +99,8 @@ class OnPack(Configured):
 
 class Trained(OnPack):
     """A method whose own network is read from a pack of method weights."""
+
+    placeable = False
 
     class Options(OnPack.Options):
         weights: str = Field(WEIGHTS, description="Pack of method weights: a name or a folder.")

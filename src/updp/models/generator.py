@@ -229,8 +229,8 @@ class UNet(nn.Module):
     ) -> Tensor:
         half = self.frequencies // 2
         waves = torch.exp(-math.log(10_000) * torch.arange(half, device=latents.device) / half)
-        angles = 1000 * times[:, None] * waves
-        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1))
+        angles = 1000 * times.to(latents.device)[:, None] * waves
+        embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1).to(latents.dtype))
         if self.sentence is not None and condition is not None:
             embedding = embedding + self.sentence(sentence(condition.states, condition.mask))
         if augmentation is not None and self.augmentation is not None:
@@ -255,6 +255,11 @@ class UNet(nn.Module):
         return v
 
 
+def _factor(values: Tensor, latents: Tensor) -> Tensor:
+    """One number per film, ready to multiply its latents. Times stay on the CPU until they meet latents."""
+    return values.to(latents)[:, None, None, None]
+
+
 class Generator:
     """Text→film and film+text→film, bound to the autoencoder and vlm of its pack."""
 
@@ -276,16 +281,18 @@ class Generator:
         """The token states of prompts; "" is the unconditional one."""
         if self.unet.text is None:
             return Condition(*self.vlm.text_states(prompts))
-        return self.unet.condition(*self.vlm.tokenize(prompts, self.unet.text.context))
+        ids, mask = self.vlm.tokenize(prompts, self.unet.text.context)
+        device = self.unet.first.weight.device
+        return self.unet.condition(ids.to(device), mask.to(device))
 
     def noise(self, latents: Tensor, t: Tensor, condition: Condition) -> Tensor:
         """Predicted noise in latents at times t in [0, 1] (0 a film, 1 noise); differentiable."""
         v: Tensor = self.unet(latents, t, condition)
-        return sigma(t)[:, None, None, None] * latents + alpha(t)[:, None, None, None] * v
+        return _factor(sigma(t), latents) * latents + _factor(alpha(t), latents) * v
 
     def add_noise(self, latents: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Latents as they stand at time t of the forward process."""
-        return alpha(t)[:, None, None, None] * latents + sigma(t)[:, None, None, None] * noise
+        return _factor(alpha(t), latents) * latents + _factor(sigma(t), latents) * noise
 
     def seeded_noise(self, seeds: Sequence[int]) -> Tensor:
         """One draw per seed, independent of the batch it is in."""
@@ -319,7 +326,7 @@ class Generator:
         def estimate(x: Tensor, t: Tensor, cond: Condition) -> Tensor:
             guided = guidance != 1 and low <= float(t[0]) <= high
             v = self.guided(x, t, cond, guidance) if guided else self.unet(x, t, cond)
-            return alpha(t)[:, None, None, None] * x - sigma(t)[:, None, None, None] * v
+            return _factor(alpha(t), x) * x - _factor(sigma(t), x) * v
 
         clean = predict or estimate
         times = time_grid(steps, start, self.sampling.grid)
@@ -352,11 +359,11 @@ class Generator:
         out = []
         for i in range(0, len(prompts), batch):
             part = slice(i, i + batch)
-            latents = self.seeded_noise(seeds[part])
+            latents = self.seeded_noise(seeds[part]).to(self.unet.first.weight)
             start = 1.0
             if init_images is not None and strength is not None:
                 start = strength
-                clean = self.autoencoder.encode(init_images[part])
+                clean = self.autoencoder.encode(init_images[part].to(latents))
                 latents = self.add_noise(clean, latents, torch.full((len(clean),), start))
             count = max(1, round(steps * start))
             latents = self.sample(latents, self.condition(prompts[part]), count, guidance, start)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
+    from updp.models.placement import Placement
     from updp.models.roles import AutoencoderRole, ClassifierRole, GeneratorRole, IdentityRole, VlmRole
 import tomli_w
 
@@ -62,8 +63,8 @@ MODELS: Registry[type[nn.Module]] = Registry(
 class Pack:
     """An opened pack. Roles are built when first asked for."""
 
-    def __init__(self, path: Path, info: dict[str, Any]) -> None:
-        self.path, self.info = path, info
+    def __init__(self, path: Path, info: dict[str, Any], placement: Placement | None = None) -> None:
+        self.path, self.info, self.placement = path, info, placement
         self.name: str = info["name"]
         self._held: dict[str, Any] = {}
 
@@ -101,17 +102,23 @@ class Pack:
             raise PackError(f"{role} of pack {self.name} does not fit this version of updp: {error}") from error
         module.requires_grad_(False).eval()
         module.to(memory_format=torch.channels_last)
-        return module
+        return module if self.placement is None else self.placement.place(module)
 
     def _outside(self, role: str) -> Any:
         from updp.models import adapters
 
         entry = self._entry(role)
         path = (self.path / entry["path"]).resolve()
-        return adapters.load(entry["kind"], role, path, entry.get("config", {}))
+        config = dict(entry.get("config", {}))
+        if self.placement is not None:
+            config |= {"device": str(self.placement.device), "dtype": str(self.placement.dtype).removeprefix("torch.")}
+        return adapters.load(entry["kind"], role, path, config)
 
     def _role(self, role: str) -> Any:
         return self._own(role) if self._entry(role)["kind"] == OWN else self._outside(role)
+
+    def _served(self, model: Any) -> Any:
+        return model if self.placement is None else self.placement.served(model)
 
     def role(self, name: str) -> Any:
         """The model in a role of this name; one that another package added has no attribute of its own here."""
@@ -119,7 +126,7 @@ class Pack:
             raise PackError(unknown("role", name, ROLES))
         if name not in self._held:
             own = isinstance(getattr(type(self), name, None), cached_property)
-            self._held[name] = getattr(self, name) if own else seeded()(self._role)(name)
+            self._held[name] = getattr(self, name) if own else self._served(seeded()(self._role)(name))
         return self._held[name]
 
     # Fresh layers draw from torch's global generator before they are given their weights, hence ``seeded``.
@@ -127,7 +134,7 @@ class Pack:
     @cached_property
     @seeded()
     def autoencoder(self) -> AutoencoderRole:
-        return self._role("autoencoder")  # type: ignore[no-any-return]
+        return self._served(self._role("autoencoder"))  # type: ignore[no-any-return]
 
     @cached_property
     @seeded()
@@ -137,14 +144,14 @@ class Pack:
             from tokenizers import Tokenizer
 
             vlm.tokenizer = Tokenizer.from_file(str(self.path / self._entry("vlm")["tokenizer"]))
-        return vlm
+        return self._served(vlm)  # type: ignore[no-any-return]
 
     @cached_property
     @seeded()
     def generator(self) -> GeneratorRole:
         entry = self._entry("generator")
         if entry["kind"] != OWN:
-            return self._outside("generator")  # type: ignore[no-any-return]
+            return self._served(self._outside("generator"))  # type: ignore[no-any-return]
         from updp.models.generator import Generator
         from updp.models.samplers import Sampling
 
@@ -152,18 +159,26 @@ class Pack:
             sampling = Sampling(**entry.get("sampling", {}))
         except (TypeError, ValueError) as error:
             raise PackError(f"generator of pack {self.name}: wrong [sampling]: {error}") from error
-        unet, autoencoder, vlm = self._own("generator"), self.autoencoder, self.vlm
-        return Generator(unet, autoencoder, vlm, self.info["size"], sampling)  # type: ignore[arg-type]
+        # Within the generator nothing crosses the border between devices.
+        unet, autoencoder, vlm = self._own("generator"), _at_its_place(self.autoencoder), _at_its_place(self.vlm)
+        return self._served(Generator(unet, autoencoder, vlm, self.info["size"], sampling))  # type: ignore[no-any-return]
 
     @cached_property
     @seeded()
     def identity(self) -> IdentityRole:
-        return self._role("identity")  # type: ignore[no-any-return]
+        return self._served(self._role("identity"))  # type: ignore[no-any-return]
 
     @cached_property
     @seeded()
     def classifier(self) -> ClassifierRole:
-        return self._role("classifier")  # type: ignore[no-any-return]
+        return self._served(self._role("classifier"))  # type: ignore[no-any-return]
+
+
+def _at_its_place(model: Any) -> Any:
+    """The model itself, where it computes at another place than its callers."""
+    from updp.models.placement import Placed
+
+    return model.model if isinstance(model, Placed) else model
 
 
 def embedded_packs() -> Path:
@@ -186,8 +201,23 @@ def list_packs(folder: Path | str | None = None) -> list[Pack]:
     return [Pack(toml.parent, _describe(toml)) for _, toml in sorted(found.items())]
 
 
-def load_pack(name_or_path: str | Path, verify: bool = True) -> Pack:
-    """Open a pack by the name of an embedded one or by its folder; every file is checked against its hash."""
+def load_pack(
+    name_or_path: str | Path,
+    verify: bool = True,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Pack:
+    """Open a pack by the name of an installed one or by its folder; every file is checked against its hash.
+
+    Its models compute on ``device`` (cpu, cuda, cuda:1, mps) in ``dtype``; callers give and get tensors on the CPU in
+    float32 whatever these are.
+    """
+    placement = None
+    if (device, dtype) != ("cpu", "float32"):
+        from updp.models.placement import Placement
+
+        placement = Placement(device, dtype)
     path = Path(name_or_path)
     if not (path / "pack.toml").is_file():
         installed = [root / path for root in _installed()] if len(path.parts) == 1 else []
@@ -207,7 +237,7 @@ def load_pack(name_or_path: str | Path, verify: bool = True) -> Pack:
                 raise PackError(f"pack {info['name']} lacks {name}: reinstall it")
             if file_digest(file) != expected:
                 raise PackError(f"pack {info['name']}: {name} is not the file the pack was made with (wrong SHA-256)")
-    return Pack(path, info)
+    return Pack(path, info, placement)
 
 
 def _describe(toml: Path) -> dict[str, Any]:

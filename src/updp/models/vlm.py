@@ -126,8 +126,7 @@ class VisionLanguage(nn.Module):
 
     def text_states(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Token states and mask of texts."""
-        ids, mask = self.tokenize(texts)
-        ids, mask = ids.to(self.token_table.device), mask.to(self.token_table.device)
+        ids, mask = (part.to(self.token_table.device) for part in self.tokenize(texts))
         return self.token_states(self.text.tokens(ids), mask), mask
 
     def embed_tokens(self, embeddings: Tensor, mask: Tensor) -> Tensor:
@@ -136,8 +135,7 @@ class VisionLanguage(nn.Module):
         return nn.functional.normalize(self.text_head(pooled), dim=-1)
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
-        ids, mask = self.tokenize(texts)
-        ids, mask = ids.to(self.token_table.device), mask.to(self.token_table.device)
+        ids, mask = (part.to(self.token_table.device) for part in self.tokenize(texts))
         return self.embed_tokens(self.text.tokens(ids), mask)
 
     def embed_features(self, features: Tensor) -> Tensor:

@@ -32,24 +32,27 @@ def _colour(images: Tensor, size: int) -> Tensor:
 class DiffusersAutoencoder:
     """The `AutoencoderKL` of a pipeline folder (or a VAE folder itself)."""
 
-    def __init__(self, path: Path, device: str = "cpu", size: int = 256, work: int | None = None) -> None:
+    def __init__(
+        self, path: Path, device: str = "cpu", size: int = 256, work: int | None = None, dtype: str = "float32"
+    ) -> None:
         from diffusers import AutoencoderKL
 
         folder = path / "vae" if (path / "vae").is_dir() else path
         vae = AutoencoderKL.from_pretrained(str(folder), local_files_only=True)  # type: ignore[no-untyped-call]
-        self.vae: Any = vae.to(device).eval().requires_grad_(False)
-        self.device, self.size = device, size
+        self.vae: Any = vae.to(device, getattr(torch, dtype)).eval().requires_grad_(False)
+        self.size = size
         self.work = work or size  # the resolution the VAE works at
 
     @batched
     def encode(self, images: Tensor) -> Tensor:
-        colour = _colour(images.to(self.device), self.work)
+        colour = _colour(images.to(self.vae.device, self.vae.dtype), self.work)
         latents: Tensor = self.vae.encode(colour).latent_dist.mode() * self.vae.config.scaling_factor
         return latents
 
     @batched
     def decode(self, latents: Tensor) -> Tensor:
-        decoded = self.vae.decode(latents.to(self.device) / self.vae.config.scaling_factor).sample
+        scaled = latents.to(self.vae.device, self.vae.dtype) / self.vae.config.scaling_factor
+        decoded = self.vae.decode(scaled).sample
         return _grey((decoded + 1) / 2, self.size).cpu()
 
 

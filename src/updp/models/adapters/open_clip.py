@@ -17,11 +17,11 @@ from updp.models.images import batched
 class OpenClipVlm:
     """A folder with `open_clip_config.json` and its weights (as open_clip saves it for a hub)."""
 
-    def __init__(self, path: Path, device: str = "cpu") -> None:
+    def __init__(self, path: Path, device: str = "cpu", dtype: str = "float32") -> None:
         open_clip = extra("open_clip")
         name = f"local-dir:{path}"
         model, preprocess = open_clip.create_model_from_pretrained(name)
-        self.wrap(model, open_clip.get_tokenizer(name), device)
+        self.wrap(model.to(getattr(torch, dtype)), open_clip.get_tokenizer(name), device)
         del preprocess  # it works on PIL images; films are tensors already and need its numbers only
 
     def wrap(self, model: Any, tokenizer: Any, device: str = "cpu") -> OpenClipVlm:
@@ -49,8 +49,8 @@ class OpenClipVlm:
 
     @batched
     def embed_images(self, images: Tensor) -> Tensor:
-        x = functional.interpolate(images.to(self.device), self.size, mode="bicubic", antialias=True)
-        x = (x.clamp(0, 1).expand(-1, 3, -1, -1) - self.mean) / self.std
+        x = functional.interpolate(images.to(self.device).float(), self.size, mode="bicubic", antialias=True)
+        x = ((x.clamp(0, 1).expand(-1, 3, -1, -1) - self.mean) / self.std).to(self.token_table.dtype)
         return functional.normalize(self.model.encode_image(x), dim=-1)
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
@@ -69,6 +69,6 @@ class OpenClipVlm:
         causal = None if text.attn_mask is None else text.attn_mask[:length, :length].to(x)
         x = text.ln_final(text.transformer(x, attn_mask=causal))
         # CLIP takes the sentence vector from its closing token: the last real one.
-        last = x[torch.arange(len(x)), mask.long().sum(1) - 1]
+        last = x[torch.arange(len(x), device=x.device), mask.long().sum(1) - 1]
         project = text.text_projection
         return functional.normalize(project(last) if callable(project) else last @ project, dim=-1)

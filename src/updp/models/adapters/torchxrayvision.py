@@ -19,14 +19,16 @@ SIZE = 224
 class XrvClassifier:
     """Weights of `torchxrayvision.models.DenseNet` (a state dict, or a whole pickled model is refused) at a path."""
 
-    def __init__(self, path: Path, labels: Sequence[str] | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self, path: Path, labels: Sequence[str] | None = None, device: str = "cpu", dtype: str = "float32"
+    ) -> None:
         xrv = extra("torchxrayvision")
         state = torch.load(path, map_location="cpu", weights_only=True)
         count = state["classifier.weight"].shape[0]
         model = xrv.models.DenseNet(num_classes=count)
         model.load_state_dict(state, strict=False)
         names = tuple(labels) if labels is not None else tuple(xrv.datasets.default_pathologies)
-        self.wrap(model, names, device)
+        self.wrap(model.to(getattr(torch, dtype)), names, device)
 
     def wrap(self, model: Any, labels: Sequence[str], device: str = "cpu") -> XrvClassifier:
         """Use a model that is already built."""
@@ -36,7 +38,8 @@ class XrvClassifier:
 
     @batched
     def probabilities(self, images: Tensor) -> Tensor:
-        x = functional.interpolate(images.to(self.device), SIZE, mode="bilinear", antialias=True)
+        images = images.to(self.device, next(self.model.parameters()).dtype)
+        x = functional.interpolate(images, SIZE, mode="bilinear", antialias=True)
         out: Tensor = self.model(x * 2048 - 1024)  # torchxrayvision's films are in [-1024, 1024]
         # Published weights apply the sigmoid themselves once they carry operating thresholds.
         calibrated = getattr(self.model, "op_threshs", None) is not None
