@@ -137,7 +137,8 @@ QUESTIONS: Mapping[str, Question] = {
                 Bound("max_film_delta", ("film linkage beyond twins",), "upper"),
             ),
             shown=("film linkage TPR at 0.01 FPR", "film linkage rank-1", "strongest linkage",
-                   "identification accuracy", "sex accuracy", "age accuracy", "reconstruction explained"),
+                   "identification accuracy", "sex accuracy", "age accuracy", "reconstruction explained",
+                   "ID distance", "face match rank-1", "face verification accuracy"),
         ),
         Question(
             "membership",
@@ -173,7 +174,8 @@ QUESTIONS: Mapping[str, Question] = {
             (Bound("min_skill", ("diagnostic skill kept",), "lower"),),
             shown=("diagnosis AUC", "skill kept", "findings F1", "gain in findings F1", "gain in BLEU-4",
                    "gain in ROUGE-L COCO", "FD-classifier", "image–text score",
-                   "power at 8–16 cycles", "power at 16–32 cycles", "FD-imagenet without bias"),
+                   "power at 8–16 cycles", "power at 16–32 cycles", "FD-imagenet without bias",
+                   "disease accuracy", "gaze error"),
         ),
     )
 }  # fmt: skip

@@ -79,7 +79,7 @@ def make_clinic(
     for folder in ("images", "masks"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     diseases = only or (known if unseen else DISEASES)
-    sitters = _Source(source, people, photographs) if source else _Invented(people)
+    sitters: _Source | _Invented = _Source(source, people, photographs) if source else _Invented(people)
     rows: list[dict[str, str]] = []
     count = 0
     for sitter in sitters:
@@ -177,9 +177,9 @@ def _photographed(
     from updp.virtual.manifestations import render
 
     visits = photographs if again else len(sitter.photographs)
+    rendered = [render(pixels, points, sign) for pixels, points in sitter.photographs[:visits]]
     for visit in range(visits):
-        pixels, points = sitter.photographs[0 if again else visit]
-        made = render(pixels, points, sign)
+        made = rendered[0 if again else visit]
         rng = stream(seed, "visit", person, visit)
         shown, mask = made.pixels, made.mask
         if again:

@@ -43,6 +43,6 @@ FACE = Photographs(
     views=("FRONTAL",),
     stations=("read", "screen", "pseudonymise"),
     attributes=("view", "labels", "sex", "age", "date"),
-    probes=(),
-    questions=("record", "film", "utility"),
+    probes=("record", "faces", "face diagnosis", "face landmarks"),
+    questions=("record", "film", "membership", "utility"),
 )

@@ -32,15 +32,19 @@ PROBES: Registry[type[Probe]] = Registry(
         "report generation": "updp.evaluation.probes.utility.report_generation:ReportGeneration",
         "images": "updp.evaluation.probes.utility.fidelity:Images",
         "image-text": "updp.evaluation.probes.utility.fidelity:ImageText",
+        "faces": "updp.evaluation.probes.attacks.faces:Faces",
+        "face diagnosis": "updp.evaluation.probes.utility.face_signs:FaceDiagnosis",
+        "face landmarks": "updp.evaluation.probes.utility.face_signs:FaceLandmarks",
     },
 )
 
 
 def probes(names: Sequence[str] | None = None, *, quick: bool = False) -> list[Probe]:
-    """The probes of these names, or all of them, always in the same order; ``quick`` leaves out those that say so."""
+    """The probes of these names, or all that are made for every domain, always in the same order; ``quick`` leaves out
+    those that say so."""
     for name in names or ():
         PROBES.module_of(name)  # an unknown name is refused with those there are
     if names is not None:
         chosen = [PROBES[name] for name in PROBES if name in names]
         return [probe() for probe in chosen if probe.quick or not quick]
-    return [probe() for _, probe in PROBES.members() if probe.quick or not quick]
+    return [probe() for _, probe in PROBES.members() if not probe.domains and (probe.quick or not quick)]

@@ -185,6 +185,7 @@ class Probe(ABC):
     name: ClassVar[str]
     question: ClassVar[str]  # an id in ``updp.core.questions``
     quick: ClassVar[bool] = True  # whether a quick evaluation asks it
+    domains: ClassVar[tuple[str, ...]] = ()  # that it is made for; () is for every one
 
     def run(
         self,

@@ -26,7 +26,7 @@ from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS
 from updp.evaluation.probes.attacks.features import Floats, Look, Side, pixels, unit
 from updp.evaluation.probes.attacks.matching import Protocol, genuine_pairs, matched_pairs
-from updp.evaluation.probes.base import SCORED, Pairs, balanced_pairs, by_patient, own_pairs, too_few
+from updp.evaluation.probes.base import SCORED, Inquiry, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.statistics import auc
 
 View = Literal["A0", "A1", "A2", "A3"]
@@ -121,7 +121,7 @@ def _metric(look: Look, side: Literal["released", "real"]) -> tuple[Floats, int]
     return discriminant(look.codes[side][rows], who, _RIDGES[2]), len(people)
 
 
-def by_findings(look: Look, protocol: Protocol) -> Linker:
+def by_findings(look: Look | Inquiry, protocol: Protocol) -> Linker:
     """Films compared by their findings' labels alone: what links them however well a release hides the patient.
 
     A release is made to keep findings, so its films can hardly be linked less than this by an attacker who reads them.

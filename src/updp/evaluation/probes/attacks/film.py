@@ -21,7 +21,7 @@ that a film of no patient outscores has the variance (n + 2) / 12 n, and pairs a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from updp.evaluation.probes.base import (
     too_few,
 )
 from updp.evaluation.statistics import mean, tpr_at_fpr
+
+if TYPE_CHECKING:
+    from updp.evaluation.cohort.exhibit import Exhibit
 
 LINKAGE, DELTA = "film linkage", "film linkage beyond twins"
 RATES = {0.01: "film linkage TPR at 0.01 FPR", 0.001: "film linkage TPR at 0.001 FPR"}
@@ -143,17 +146,20 @@ class Film(Probe):
             out += self._protocol(inquiry, protocol)
         return out
 
+    def attacker(self, inquiry: Inquiry, originals: Exhibit, protocol: Protocol) -> tuple[Exhibit, Linker]:
+        """Who is scored on these originals, and the rows that its vectors are of."""
+        look = inquiry.look_at(originals)
+        try:
+            return look.exhibit, adversary(look, "A3", protocol, matched=True)
+        except Untrainable:
+            return look.exhibit, frozen(look)
+
     def _protocol(self, inquiry: Inquiry, protocol: Protocol) -> list[Measurement]:
         parts: list[Scores] = []
         about: dict[str, Any] = {"unmatched": 0, "held_out_auc": [], "training_patients": []}
         ways: set[str] = set()
         for originals in cross_fitted(inquiry.originals, inquiry.seed, ENOUGH):
-            look = inquiry.look_at(originals)
-            exhibit = look.exhibit
-            try:
-                linker = adversary(look, "A3", protocol, matched=True)
-            except Untrainable:
-                linker = frozen(look)
+            exhibit, linker = self.attacker(inquiry, originals, protocol)
             rng = np.random.default_rng([inquiry.seed, *protocol.encode()])
             rows = exhibit.rows(*SCORED)
             pairs = genuine_pairs(exhibit.records, exhibit.patients, rows, protocol, rng, inquiry.budget.per_patient)

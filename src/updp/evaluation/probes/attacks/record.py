@@ -64,7 +64,7 @@ class Record(Probe):
                     raise Untrainable(too_few(len(inquiry.people), "patients outside the train split"))
                 if protocol == "another film" and inquiry.several < FEWEST_PATIENTS:
                     raise Untrainable(too_few(inquiry.several, "patients with two films outside the train split"))
-                linker = by_findings(inquiry.look, protocol)
+                linker = by_findings(inquiry, protocol)
             except Untrainable as reason:
                 out += absent([LINKAGE], str(reason), **who)
                 continue
