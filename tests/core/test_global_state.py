@@ -258,3 +258,13 @@ def test_figures_do_not_depend_on_what_was_drawn_before(tmp_path):
             found.append(hospital.figures(measured))
     assert found[0] == found[1]
     assert len(found[0]) > 20
+
+
+def test_a_pin_names_what_a_process_under_it_computes_with():
+    from updp.core.global_state import instruction_set
+
+    pinned = instruction_set(torch=False, pin="avx2")
+    assert pinned.keys() == instruction_set(torch=False).keys()
+    assert "512" not in pinned["numpy"]
+    with pytest.raises(ValueError, match="there are: avx2"):
+        instruction_set(pin="avx3")

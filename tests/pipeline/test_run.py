@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from updp.core.storage import OutputError
 from updp.methods.keep import Keep
 from updp.pipeline import run as pipeline
 from updp.pipeline import stations
+from updp.pipeline.engines import EngineError
 from updp.pipeline.run import RunError, deidentify
 from updp.release import manifest
 from updp.release.signature import public_key
@@ -704,7 +706,7 @@ def test_the_run_record_names_every_instruction_set_it_ran_on(tmp_path, hospital
 
     source, record = hospital.write(), tmp_path / "out" / "run.json"
     for kernels in ("AVX2", "AVX512", "AVX512"):
-        monkeypatch.setattr(module, "instruction_set", lambda torch, kernels=kernels: {"numpy": kernels})
+        monkeypatch.setattr(module, "instruction_set", lambda torch, pin, kernels=kernels: {"numpy": kernels})
         module.deidentify(source, tmp_path / "out", key=key, policy=policy, workers=1)
     assert json.loads(record.read_bytes())["made_on"] == [{"numpy": "AVX2"}, {"numpy": "AVX512"}]
 
@@ -744,3 +746,45 @@ def test_a_withheld_report_still_gives_labels(hospital, tmp_path, key):
     told = {(row["labels_from"], row["has_report"], *row["labels"]) for row in rows_of(tmp_path / "out")}
     assert told == {("report", False, "Effusion", "Nodule")}
     assert sweep(tmp_path / "out") == []
+
+
+# -- workers elsewhere -------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_rounds_otherwise_or_lacks_a_folder_stops_the_run(tmp_path, hospital, key, policy, monkeypatch):
+    jobs = []
+
+    def caught(work, tasks, workers):
+        for task in tasks:
+            jobs.append(task)
+            yield task, work(task)
+
+    monkeypatch.setattr(pipeline, "engine_of", lambda _name, _options: caught)
+    deidentify(hospital.write(), tmp_path / "out", policy=policy, key=key)
+    job, shard = jobs[0]
+    assert job.kernels is None  # `keep` computes nothing that a processor may round
+
+    (tmp_path / "out" / ".work" / "shards").mkdir(parents=True)
+    other = replace(job, kernels={"numpy": "AVX2", "torch": "AVX2"})
+    monkeypatch.setattr(pipeline, "instruction_set", lambda: {"numpy": "AVX512", "torch": "AVX512"})
+    told = str(pipeline.process((other, shard)))
+    assert "numpy AVX512, torch AVX512 and the run with numpy AVX2, torch AVX2" in told
+    assert "--pin avx2" in told
+    same = replace(job, kernels={"numpy": "AVX512", "torch": "AVX512"})
+    assert pipeline._unfit(same) is None
+    assert "source; mount it" in str(pipeline.process((replace(job, source=Elsewhere()), shard)))
+    assert "output; mount it" in str(pipeline.process((replace(job, out=tmp_path / "nowhere"), shard)))
+
+
+class Elsewhere:
+    root = Path("/nowhere/on/this/node")
+
+
+def test_an_error_of_a_worker_ends_the_run_as_a_sentence(tmp_path, hospital, key, policy, monkeypatch):
+    def broken(work, tasks, workers):
+        for task in tasks:
+            yield task, EngineError("a worker does not find the source")
+
+    monkeypatch.setattr(pipeline, "engine_of", lambda _name, _options: broken)
+    with pytest.raises(EngineError, match="does not find"):
+        deidentify(hospital.write(), tmp_path / "out", policy=policy, key=key)

@@ -46,6 +46,11 @@ def planned(
     return [MethodPlan(name=name, options=read_options(options or ())) for name in names]
 
 
+def given_options(**options: Any) -> dict[str, Any]:
+    """The options that the user gave."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def read_options(given: Sequence[str]) -> dict[str, Any]:
     """Options written key=value; values are JSON, and text where they are not."""
     import json

@@ -41,7 +41,12 @@ def deidentify(
     pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,
     key: KeyOption = None,
     layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where shards run: local, or ray (a cluster).")] = "local",
+    address: Annotated[str | None, typer.Option(help="Engine ray: the cluster's address; default: auto.")] = None,
+    gpus: Annotated[float | None, typer.Option(min=0, help="Engine ray: the part of a GPU a worker takes.")] = None,
+    pin: Annotated[
+        str | None, typer.Option(help="Engine ray: the instruction set all workers compute with (avx2).")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from updp.cli.app import WRONG_USE, KeyOption, app
-from updp.cli.console import open_key, print_outcome
+from updp.cli.console import given_options, open_key, print_outcome
 from updp.cli.network import MetricsOption, published
 from updp.cli.session import console_of, say, told
 
@@ -29,7 +29,12 @@ def watch(
         Path | None, typer.Option(help="Policy file (TOML), or a preset: strict, research, clean-only.")
     ] = None,
     key: KeyOption = None,
-    engine: Annotated[str, typer.Option(help="Where shards run.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where shards run: local, or ray (a cluster).")] = "local",
+    address: Annotated[str | None, typer.Option(help="Engine ray: the cluster's address; default: auto.")] = None,
+    gpus: Annotated[float | None, typer.Option(min=0, help="Engine ray: the part of a GPU a worker takes.")] = None,
+    pin: Annotated[
+        str | None, typer.Option(help="Engine ray: the instruction set all workers compute with (avx2).")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     once: Annotated[bool, typer.Option("--once", help="End when every study that is there has been taken.")] = False,
@@ -43,7 +48,8 @@ def watch(
     settings = Policy.load(policy) if policy else Policy()
     if method is not None:
         settings = settings.model_copy(update={"method": settings.method.model_copy(update={"name": method})})
-    further: dict[str, Any] = {"engine": engine, "workers": workers, "seed": seed}
+    options = given_options(address=address, gpus=gpus, pin=pin)
+    further: dict[str, Any] = {"engine": engine, "engine_options": options, "workers": workers, "seed": seed}
     watched = Watch(source, out, quiet, 1 if once else at_least, settings, open_key(key, console), further)
     made: list[str] = []
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as Ctrl-C

@@ -15,6 +15,17 @@ from contextlib import ExitStack, contextmanager
 #: Libraries that quote what they read: a damaged PatientName would reach the console through a warning of theirs.
 QUOTING = ("pydicom", "pynetdicom", "PIL", "pylibjpeg", "openjpeg", "RapidOCR", "faker")
 
+#: Variables under which libraries compute as a processor with a smaller instruction set does, read when they load.
+PINS = {
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
+    }
+}
+
 _lock = threading.Lock()
 _silence = ExitStack()
 _inside = 0
@@ -84,12 +95,14 @@ def seeded(seed: int | None = None) -> Iterator[None]:
         yield
 
 
-def instruction_set(*, torch: bool = True) -> dict[str, str]:
-    """What numpy's and torch's kernels are compiled for here.
+def instruction_set(*, torch: bool = True, pin: str | None = None) -> dict[str, str]:
+    """What numpy's and torch's kernels are compiled for here, or would be in a process pinned to ``pin``.
 
     The last bits of a sum depend on how many numbers a processor adds at once, so two processors give the same bytes
     only where these agree.
     """
+    if pin is not None:
+        return _pinned(pin, torch)
     import platform
 
     import numpy as np
@@ -102,3 +115,18 @@ def instruction_set(*, torch: bool = True) -> dict[str, str]:
 
         out["torch"] = library.backends.cpu.get_cpu_capability()
     return out
+
+
+def _pinned(pin: str, torch: bool) -> dict[str, str]:
+    """The instruction set of a fresh process under a pin: libraries choose theirs when they load."""
+    import json
+    import os
+    import subprocess
+    import sys
+
+    if pin not in PINS:
+        raise ValueError(f"no instruction set {pin!r} to pin to; there are: {', '.join(PINS)}")
+    code = f"import json; from {__name__} import instruction_set as i; print(json.dumps(i(torch={torch})))"
+    environment = {**os.environ, **PINS[pin], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -36,7 +36,7 @@ from updp.domains import DEFAULT
 from updp.methods import method_info
 from updp.pipeline import non_interference, stations
 from updp.pipeline.decisions import Override, Way, applied, read_decisions
-from updp.pipeline.engines import ENGINES, Crashed
+from updp.pipeline.engines import Crashed, EngineError, engine_of
 from updp.pipeline.stations import Stopped
 from updp.release import vault
 from updp.release.assemble import FOLDERS, Outcome, assemble, finished
@@ -74,6 +74,7 @@ class Job:
     folders: int  # release shards
     decisions: Mapping[str, Override] = field(default_factory=dict)  # by ref: what an officer decided of a study
     check_content: bool = False
+    kernels: Mapping[str, str] | None = None  # the instruction set a worker must have; None where it does not matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def deidentify(
     key: Key | str | Path | None = None,
     layout: str | None = None,
     engine: str = "local",
+    engine_options: Mapping[str, Any] | None = None,
     workers: int | None = None,
     seed: int = 0,
     limit: int | None = None,
@@ -143,14 +145,16 @@ def deidentify(
         policy = policy.model_copy(update={"source": policy.source.model_copy(update={"domain": domain.name})})
     # A method that does not exist or serve this domain, or wrong options, ends the run here.
     stations.MakeFilm(policy, key, seed, domain.name)
-    run = ENGINES[engine]
-    workers = workers if workers is not None else os.cpu_count() or 1
+    options = dict(engine_options or {})
+    run = engine_of(engine, options)
+    computes = bool(method_info(policy.method.name).needs)
+    kernels = instruction_set(torch=computes, pin=options.get("pin"))
 
     with _owned(target):
         survey = take_survey(opened, key, check_content)
         identity = _identity(opened, policy, key, seed, limit, survey) | {"check_content": check_content}
         decided = read_decisions(target, key)
-        _begin(target, identity, instruction_set(torch=bool(method_info(policy.method.name).needs)))
+        _begin(target, identity, kernels)
         _note_settings(target, Path(source), policy, key)
         if (done := finished(target)) is not None:
             if applied(target) == decided.head:
@@ -158,7 +162,10 @@ def deidentify(
                 return done
             _reopen(target, done.folder)
         folders = -(-survey.films // policy.release.shard_size) or 1
-        job = Job(uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides, check_content)
+        job = Job(
+            uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides, check_content,
+            kernels if computes else None,
+        )  # fmt: skip
         landed = landed_films(target)
         count = sum(landed.values())
         if progress:
@@ -287,7 +294,7 @@ def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[Shar
     for task, result in run(process, tasks(), workers):
         if isinstance(result, Crashed):
             result = process(_without_poison(*task))
-        if isinstance(result, OutputError):
+        if isinstance(result, OutputError | EngineError):
             raise result
         yield result
         while landed:
@@ -322,6 +329,24 @@ def _probe(task: tuple[Job, Study]) -> None:
     passed = stations.passage(study, line)
     if isinstance(passed, Study):
         make([passed])
+
+
+def _unfit(job: Job) -> EngineError | None:
+    """Why this worker may not work on a run: it is on a node that lacks the folders, or that rounds otherwise."""
+    if not job.source.root.exists():
+        return EngineError("a worker does not find the source; mount it at the same path on every node")
+    if not (job.out / ".work" / "shards").is_dir():
+        return EngineError("a worker does not find the output; mount it at the same path on every node")
+    if job.kernels is None or (own := instruction_set()) == job.kernels:
+        return None
+    return EngineError(
+        f"a worker computes with {_said(own)} and the run with {_said(job.kernels)}, so their last bits would differ; "
+        "use nodes of one kind, or let all compute alike with --pin avx2"
+    )
+
+
+def _said(kernels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in kernels.items())
 
 
 _Line = tuple[list[tuple[str, stations.Station]], stations.MakeFilm]
@@ -366,8 +391,10 @@ def films_in_work(out: Path) -> int:
 
 
 @quiet()
-def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError:
+def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError | EngineError:
     """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
+    if (unfit := _unfit(task[0])) is not None:
+        return unfit
     try:
         return _process(*task)
     except OutputError as error:

@@ -7,6 +7,7 @@ have been holding are tried again, each alone in a fresh process, and only one t
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -29,8 +30,9 @@ def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def run(work: Callable[[Any], Any], tasks: Iterable[Any], workers: int) -> Iterator[tuple[Any, Any]]:
+def run(work: Callable[[Any], Any], tasks: Iterable[Any], workers: int | None = None) -> Iterator[tuple[Any, Any]]:
     """Call ``work`` on every task. One worker means this process: nothing to start, easy to debug."""
+    workers = workers if workers is not None else os.cpu_count() or 1
     if workers <= 1:
         for task in tasks:
             yield task, work(task)
