@@ -148,7 +148,7 @@ class _Source:
                 chosen.setdefault(item.patient_id, []).append(item)
         given = 0
         for number, studies in enumerate(chosen.values()):
-            taken = []
+            taken: list[tuple[NDArray[np.float32], NDArray[Any]]] = []
             for study in studies:
                 if len(taken) == self.photographs or given == self.people:
                     break

@@ -99,12 +99,12 @@ def _detect(photo: NDArray[np.uint8], certain: float) -> tuple[NDArray[np.float3
         fives.append(centres[:, None] + out[f"kps_{stride}"].reshape(-1, 5, 2)[kept] * stride)
         scores.append(score[kept])
     found, points, sure = np.concatenate(boxes), np.concatenate(fives), np.concatenate(scores)
-    kept = _distinct(found, sure)
+    best = _distinct(found, sure)
     shift = np.array([left, top], np.float32)
     return (
-        ((found[kept].reshape(-1, 2, 2) - shift) / scale).reshape(-1, 4).astype(np.float32),
-        sure[kept],
-        ((points[kept] - shift) / scale).astype(np.float32),
+        ((found[best].reshape(-1, 2, 2) - shift) / scale).reshape(-1, 4).astype(np.float32),
+        sure[best],
+        ((points[best] - shift) / scale).astype(np.float32),
     )
 
 
@@ -134,7 +134,7 @@ def _landmarks(photo: NDArray[np.uint8], box: NDArray[np.float32]) -> NDArray[np
     return out
 
 
-def cut(photo: NDArray[np.uint8], corner: NDArray[np.float32], side: float, size: int) -> NDArray[np.uint8]:
+def cut(photo: NDArray[np.uint8], corner: NDArray[Any], side: float, size: int) -> NDArray[np.uint8]:
     """A square of a photograph, resampled to ``size``; black where it reaches beyond the edge."""
     from PIL import Image
 
