@@ -42,6 +42,7 @@ def test_a_judge_learns_from_an_untouched_release_what_it_learns_from_real_photo
     shown = exhibit(marked).but(real=marked)
     found = face_signs.FaceDiagnosis().run(shown, None, BUDGET, np.random.default_rng(0), cache)
     assert find(found, "diagnosis AUC", regime=face_signs.REAL_REAL).value > 0.9
+    assert find(found, "diagnosis AUC", regime=face_signs.REAL_REAL).detail["each"]["BCC"]["auc"] > 0.9
     assert find(found, KEPT, regime=face_signs.RELEASED_REAL).value == pytest.approx(1.0)
     assert find(found, face_signs.AGREE, regime="BCC") is not None
 

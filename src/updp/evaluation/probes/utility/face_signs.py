@@ -25,7 +25,7 @@ from updp.evaluation.probes.photographs import eyes_of, find_all
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.diagnosis import AUC, KEPT, SKILL, countable, mean_auc
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
-from updp.evaluation.statistics import accuracy, mean
+from updp.evaluation.statistics import accuracy, auc, mean
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
@@ -77,9 +77,9 @@ class FaceDiagnosis(Probe):
         options: dict[str, Any] = {"seed": inquiry.seed, "draws": inquiry.budget.draws, "better": "higher"}
         out: list[Measurement] = []
         for regime, own in scores.regimes.items():
-            out.append(
-                measure(AUC, mean_auc, scores.patients, scores.labels, own, chance=0.5, regime=regime, **options)
-            )
+            rows = (scores.patients, scores.labels, own)
+            each = {"each": _each(scores, regime)}
+            out.append(measure(AUC, mean_auc, *rows, chance=0.5, regime=regime, detail=each, **options))
             out.append(_top(scores, regime, options))
         base = out[0]
         for regime in (REAL_RELEASED, RELEASED_REAL):
@@ -88,8 +88,8 @@ class FaceDiagnosis(Probe):
                 why = base.reason or "the judge on real photographs is not surely above chance"
                 out += absent((metric,), why, n=base.n, better="higher", regime=regime)
                 continue
-            rows = (scores.labels, scores.regimes[regime], scores.regimes[REAL_REAL])
-            out.append(measure(metric, _skill, scores.patients, *rows, chance=0.0, regime=regime, **options))
+            both = (scores.labels, scores.regimes[regime], scores.regimes[REAL_REAL])
+            out.append(measure(metric, _skill, scores.patients, *both, chance=0.0, regime=regime, **options))
         out += _kappas(scores, options)
         return out
 
@@ -144,6 +144,15 @@ def patches(eyes: NDArray[np.float32]) -> NDArray[np.float32]:
 def _chosen(scores: Scores, regime: str) -> NDArray[np.intp]:
     """The disease that a judge would name, among people who have one."""
     return np.asarray(scores.regimes[regime].argmax(1), np.intp)
+
+
+def _each(scores: Scores, regime: str) -> dict[str, dict[str, float]]:
+    """The AUC of each disease, as the report draws them."""
+    own = scores.regimes[regime]
+    return {
+        name: {"auc": float(auc(scores.labels[:, j], own[:, j])), "positives": int(scores.labels[:, j].sum())}
+        for j, name in enumerate(scores.names)
+    }
 
 
 def _top(scores: Scores, regime: str, options: Mapping[str, Any]) -> Measurement:
