@@ -37,7 +37,8 @@ class Native:
 
         top = 2**self.bits - 1
         if not self.signed and not self.inverted:
-            return np.multiply(self.values, np.float32(1 / top), dtype=np.float32)
+            scaled: NDArray[np.float32] = np.multiply(self.values, np.float32(1 / top), dtype=np.float32)
+            return scaled
         away = self.values.astype(np.float32)
         away -= np.float32(self.lowest)
         away *= np.float32(1 / top)

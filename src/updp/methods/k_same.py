@@ -117,7 +117,8 @@ class KSame(OnPack):
 
         source = open_source(export, frontal_only=True)
         people: dict[str, int] = {}
-        first, looks, findings, owners = [], [], [], []
+        first: list[Any] = []
+        looks, findings, owners = [], [], []
         for study in source:
             if not isinstance(study, Study):
                 continue

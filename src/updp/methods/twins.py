@@ -69,7 +69,7 @@ class Twins(UPDP):
 
     info: ClassVar[MethodInfo] = method_info("twins")
 
-    Options = TwinOptions
+    Options = TwinOptions  # type: ignore[assignment]
     options: TwinOptions
 
     def epsilon(self, strength: float | None) -> float:
@@ -160,7 +160,7 @@ class Twins(UPDP):
             )
             for i in range(0, len(words), _AT_ONCE)
         ]
-        return list(torch.cat(parts).split(count)) if parts else []
+        return list(torch.split(torch.cat(parts), count)) if parts else []
 
 
 class _Utilities:

@@ -33,10 +33,11 @@ class Placement:
         self._check()
 
     def _check(self) -> None:
-        here = {
+        present: dict[str, Callable[[], bool]] = {
             "cuda": torch.cuda.is_available,
             "mps": torch.backends.mps.is_available,
-        }.get(self.device.type)
+        }
+        here = present.get(self.device.type)
         if here is not None and not here():
             raise PackError(f"device {self.device.type!r} is not available to this installation of torch; use cpu")
         if here and self.device.type == "cuda" and (self.device.index or 0) >= torch.cuda.device_count():

@@ -17,6 +17,7 @@ import shutil
 import threading
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -170,7 +171,7 @@ def _identified(data: bytes) -> tuple[str, str] | None:
     try:
         with quiet():
             found = pydicom.dcmread(io.BytesIO(data))
-            elements = [found.get_item(tag) for tag in found.keys()]  # noqa: SIM118 - iterating would decode values
+            elements: list[Any] = [found.get_item(tag) for tag in found.keys()]  # noqa: SIM118 - iterating would decode values
             last = max((one for one in elements if isinstance(one, RawDataElement)), key=lambda one: one.value_tell)
             deflated = found.file_meta.TransferSyntaxUID.is_deflated  # pydicom has checked its stream
             # An element of undefined length ends with a delimiter, without which pydicom raises an error.

@@ -75,7 +75,7 @@ class Receiver:
         """Listen; the port, which the system chose if none was given."""
         from pynetdicom import ALL_TRANSFER_SYNTAXES, evt
         from pynetdicom.presentation import AllStoragePresentationContexts
-        from pynetdicom.sop_class import Verification  # type: ignore[attr-defined]
+        from pynetdicom.sop_class import Verification
 
         for context in AllStoragePresentationContexts:
             self.entity.add_supported_context(context.abstract_syntax or "", ALL_TRANSFER_SYNTAXES)

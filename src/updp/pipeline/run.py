@@ -278,7 +278,7 @@ def _shards(job: Job, survey: Survey) -> Iterator[Shard]:
         index += 1
 
 
-def _land_all(job: Job, survey: Survey, run: Any, workers: int) -> Iterator[ShardRecord]:
+def _land_all(job: Job, survey: Survey, run: Any, workers: int | None) -> Iterator[ShardRecord]:
     """Every shard's record, as shards are found to have landed or the engine finishes them."""
     build = job.out / ".work" / "build"
     landed: deque[ShardRecord] = deque()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from updp.core.registry import Registry, unknown
 from updp.domains import DEFAULT, DOMAINS
@@ -102,6 +102,8 @@ def open_source(
     elif layout not in found and not mapped:
         raise BadSource(f"{path}: this folder does not hold the layout {layout}. See docs/how-to/sources")
     kind = LAYOUTS[layout]
+    # Layouts of other packages need not know what only some sources are asked for.
+    asked: dict[str, Any] = {"native": native, "projections": projections, "mapping": mapping if mapped else None}
     try:
         return kind(
             root,
@@ -110,9 +112,7 @@ def open_source(
             limit=limit,
             max_pixels=max_pixels,
             min_side=min_side,
-            **({"native": native} if native else {}),
-            **({"projections": projections} if projections else {}),
-            **({"mapping": mapping} if mapped else {}),
+            **{name: value for name, value in asked.items() if value},
         )
     except BadSource as error:
         # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.

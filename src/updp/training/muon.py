@@ -32,7 +32,7 @@ def orthogonal(matrix: Tensor, steps: int = 5) -> Tensor:
         total = factor @ total
         if i + 1 < steps:
             gram = factor @ gram @ factor
-    out = total @ wide
+    out: Tensor = total @ wide
     return out if matrix.shape[0] <= matrix.shape[1] else out.T
 
 

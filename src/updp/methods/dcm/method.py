@@ -124,7 +124,8 @@ class DCMDeID(Trained):
         """The code of each film, N×channels, cut to the rate."""
         network = self.network
         if isinstance(network, FeatureCompensator):
-            return network.code(network.features(films, self.pack.vlm), self._kept(network))
+            code: Tensor = network.code(network.features(films, self.pack.vlm), self._kept(network))
+            return code
         if self.options.rate is not None:
             raise PackError(
                 "these weights of dcm have a code of one rate; leave out the option rate, or train them again"

@@ -25,7 +25,9 @@ def greedy_coordinate(
     searched = [film for film in everyone.tolist() if len(free[film])]
     trace: list[float] = []
     for _ in range(steps if searched else 0):
-        pool = targets.candidates(current, mask, search.moving, candidates).split([len(places) for places in free])
+        pool = torch.split(
+            targets.candidates(current, mask, search.moving, candidates), [len(places) for places in free]
+        )
         tried = current[searched].repeat_interleave(trials, 0)
         for n, film in enumerate(searched):
             which = torch.arange(trials) * len(free[film]) // trials  # spread evenly over the places

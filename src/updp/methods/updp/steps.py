@@ -38,7 +38,7 @@ def tensor_train(
     scores = targets.scores(best, mask, torch.arange(len(best)))
     traces = scores[:, None].repeat(1, steps)
     counts = search.moving.sum(1)
-    for free in counts[counts > 0].unique().tolist():
+    for free in sorted(set(counts[counts > 0].tolist())):
         members = films = (counts == free).nonzero()[:, 0]
         places = torch.stack([search.places(film) for film in films.tolist()])
         idle = torch.zeros(len(films), dtype=torch.long)
