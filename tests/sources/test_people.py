@@ -34,6 +34,7 @@ def test_a_folder_per_person_is_recognised_as_faces(lfw):
     assert all(row.labels is None and row.split is None for row in rows)
 
 
+@pytest.mark.posix
 def test_a_link_that_leads_out_is_refused(lfw, tmp_path):
     photo(tmp_path / "outside.jpg")
     (lfw / "Bo_Example" / "Bo_Example_0002.jpg").symlink_to(tmp_path / "outside.jpg")
