@@ -18,8 +18,9 @@ from updp.methods import METHODS, UnknownMethod, make_method, method_info
 
 def test_every_method_with_a_knob_is_there_at_five_strengths_or_more():
     plans = every_method(Path("export"))
-    assert {plan.name for plan in plans} == set(METHODS)
-    for name in METHODS:
+    chest = [name for name in METHODS if "chest" in (method_info(name).domains or ("chest",))]
+    assert {plan.name for plan in plans} == set(chest)
+    for name in chest:
         if method_info(name).default_strength is not None:
             assert max(len(plan.strengths) for plan in plans if plan.name == name) >= 5, name
     cells = {plan.options["b"] for plan in plans if plan.name == "dp-pix" and "b" in plan.options}

@@ -41,7 +41,7 @@ from updp.pipeline.run import deidentify
 
 LOGGERS = ("", "PIL", TiffImagePlugin.__name__, "pydicom", "faker", "RapidOCR", "py.warnings", "matplotlib")
 
-ATTACKS = [name for name in PROBES if ".attacks." in PROBES.module_of(name)]
+ATTACKS = [name for name in PROBES if ".attacks." in PROBES.module_of(name) and not PROBES[name].domains]
 
 
 def state() -> dict[str, object]:

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +110,8 @@ def cutting(port: int, after: int, *, answers: bool = False) -> Iterator[int]:
         except OSError:
             pass
         for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)  # closing alone says nothing while another thread waits for bytes
             end.close()
 
     def serve() -> None:

@@ -300,7 +300,7 @@ class Clumsy(Keep):
 
 def test_a_film_the_method_cannot_take_is_kept_back_alone(hospital, tmp_path, key, policy, monkeypatch, capfd):
     Clumsy.victim = key.film("MRN7741982-5")
-    monkeypatch.setattr(stations, "make_method", lambda name, options, domain: Clumsy())
+    monkeypatch.setattr(stations, "make_method", lambda name, options, domain, native: Clumsy())
     outcome = run(hospital.write(), tmp_path / "out", key, policy)
     assert outcome.quarantined == {"method-failed": 1}
     assert "Zanthora" not in "".join(capfd.readouterr())

@@ -5,9 +5,11 @@ DICOM PS3.8 for associations, PS3.15 B.9 (BCP 195) for TLS.
 
 from __future__ import annotations
 
+import socket
 import ssl
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +140,7 @@ def associated(
             evt_handlers=list(handlers),
             tls_args=tls,
         )
+        _bound_ending(found)
         if not found.is_established:
             raise NetworkError(_why(found, peer))
         try:
@@ -145,6 +148,24 @@ def associated(
         finally:
             if found.is_established:
                 found.release()
+
+
+def _bound_ending(found: Association, seconds: float = 5.0) -> None:
+    """End an association that is cut in a bounded time: pynetdicom waits for its own thread without a limit."""
+
+    def kill() -> None:
+        found._reactor_checkpoint.set()
+        found._kill = found._is_paused = True
+        found.is_established = False
+        until = time.monotonic() + seconds
+        while found.dul.is_alive() and not found.dul.stop_dul() and time.monotonic() < until:
+            time.sleep(0.01)
+        found.dul._kill_thread = True
+        # A thread that still waits for bytes of the peer wakes when its socket is shut.
+        with suppress(OSError, AttributeError):
+            found.dul.socket.socket.shutdown(socket.SHUT_RDWR)
+
+    found.kill = kill
 
 
 def _why(found: Association, peer: Peer) -> str:
