@@ -211,6 +211,13 @@ def test_a_certificate_put_beside_those_of_the_package_needs_one_of_its_signers(
     assert certificate.find(Policy(method=BLUR), TODAY) == certificate.Found()
 
 
+def test_an_option_newer_than_certificates_is_stated_only_where_it_is_chosen():
+    usual = Subject.of(MethodPolicy(name="updp", strength=1.0))
+    chosen = Subject.of(MethodPolicy(name="updp", strength=1.0, options={"iterations": 2}))
+    assert "iterations" not in usual.options
+    assert usual.fault(chosen) is Fault.OPTIONS
+
+
 def test_the_default_method_ships_with_a_certificate_that_matches():
     subject, trusted = Subject.of(Policy().method), certificate.shipped_signers()
     checked = [

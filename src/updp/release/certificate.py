@@ -27,6 +27,8 @@ from updp.release.signed import Altered, read_signed, write_signed
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from pydantic import BaseModel
+
     from updp.core.keys import Key
     from updp.core.policy import MethodPolicy, Policy
 
@@ -52,6 +54,15 @@ class Fault(StrEnum):
     DOMAIN = "it is of another kind of image"
 
 
+def _stated(options: BaseModel) -> dict[str, Any]:
+    """Options as a certificate states them. One that is marked as newer than certificates is stated only where it is
+    not its default, which is what was done before there was a choice."""
+    fields = type(options).model_fields
+    newer = {name for name, one in fields.items() if one.json_schema_extra == {"newer": True}}
+    silent = {name for name in newer if getattr(options, name) == fields[name].default}
+    return options.model_dump(mode="json", exclude=silent)
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What a certificate is about."""
@@ -74,7 +85,7 @@ class Subject:
         info = method_info(method.name)
         made = make_method(method.name, method.options)
         given = getattr(made, "options", None)
-        options = {} if given is None else given.model_dump(mode="json")
+        options = {} if given is None else _stated(given)
         packs = {
             use: hashlib.sha256((load_pack(name, verify=False).path / "pack.toml").read_bytes()).hexdigest()
             for use, name in packs_of(made).items()

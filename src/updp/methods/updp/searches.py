@@ -204,7 +204,10 @@ class Align(_TopK):
     temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
     straight_through: bool = Field(True, description="Project at every step; else once at the end, as the paper does.")
     iterations: int = Field(
-        1, ge=1, description="Content iterations: how often the search starts anew from its result."
+        1,
+        ge=1,
+        description="Content iterations: how often the search starts anew from its result.",
+        json_schema_extra={"newer": True},
     )
 
     @model_validator(mode="after")
