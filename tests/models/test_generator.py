@@ -165,3 +165,58 @@ def test_steps_and_guidance_of_the_pack_are_used_unless_given(generator):
     assert eased.generate(["x"], [1]).equal(eased.generate(["x"], [1], steps=3, guidance=2.0))
     assert plain.generate(["x"], [1]).equal(generator.generate(["x"], [1], steps=3, guidance=2.0))
     assert not eased.generate(["x"], [1]).equal(plain.generate(["x"], [1]))
+
+
+# -- the finisher ----------------------------------------------------------------------------------------------------
+
+
+def _with_finisher(unet, size=0.05):
+    from updp.models.low_rank import empty_paths
+
+    source = torch.Generator().manual_seed(4)
+    empty = empty_paths(unet, 4, UNet.SHARED)
+    return unet.with_finisher({k: size * torch.randn(v.shape, generator=source) for k, v in empty.items()}, 4)
+
+
+def test_a_generator_carries_its_finisher_in_one_set_of_weights():
+    torch.manual_seed(0)
+    plain = UNet(channels=4, widths=(32, 32), context=16, embedding=32)
+    joined = _with_finisher(plain)
+    again = UNet(**joined.config)
+    again.load_state_dict(joined.state_dict())
+    x, t = torch.randn(2, 4, 8, 8), torch.tensor([0.5, 0.7])
+    assert torch.equal(again.finished()(x, t), joined.finished()(x, t))
+    assert torch.equal(joined(x, t), plain(x, t))
+    assert plain.finished() is None
+
+
+def test_methods_take_the_generator_without_finisher_and_text():
+    plain = UNet(channels=4, widths=(32, 32), context=16, embedding=32)
+    joined = _with_finisher(plain)
+    bare = UNet(**joined.without_text())
+    bare.load_state_dict(joined.bare_state())
+    assert bare.finisher is None
+    assert torch.equal(bare.first.weight, plain.first.weight)
+
+
+def test_the_finisher_ends_a_film_from_its_time_on_and_leaves_smaller_strengths_to_diffusion(generator):
+    from updp.models.samplers import Sampling
+
+    joined = _with_finisher(generator.unet, 0.3).eval()
+    plain = Generator(joined, generator.autoencoder, generator.vlm, size=64, sampling=Sampling(steps=4))
+    ended = Generator(joined, generator.autoencoder, generator.vlm, 64, Sampling(steps=4, finish=(0.7, 0.5)))
+    prompts, seeds, films = ["The heart is enlarged."], [5], torch.rand(1, 1, 64, 64)
+    assert not torch.allclose(plain.generate(prompts, seeds), ended.generate(prompts, seeds), atol=1e-3)
+    weak = {"init_images": films, "strength": 0.3}
+    assert torch.equal(plain.generate(prompts, seeds, **weak), ended.generate(prompts, seeds, **weak))
+    middle = {"init_images": films, "strength": 0.5}
+    assert not torch.equal(plain.generate(prompts, seeds, **middle), ended.generate(prompts, seeds, **middle))
+    among = ended.generate(["Clear lungs.", *prompts], [4, 5])
+    assert torch.allclose(ended.generate(prompts, seeds)[0], among[1], atol=1e-4)
+
+
+def test_times_to_finish_at_must_fall():
+    from updp.models.samplers import Sampling
+
+    with pytest.raises(ValueError, match="falling times"):
+        Sampling(finish=(0.5, 0.7))

@@ -2,21 +2,24 @@
 
 A U-Net on the autoencoder's latents (Rombach et al. 2022, arXiv 2112.10752), trained to predict v (Salimans & Ho 2022,
 arXiv 2202.00512), sampled by `updp.models.samplers`. Prompts are cut into tokens by the vlm's tokenizer; their states
-come from the U-Net's own text tower, or from the vlm's where it has none. Guidance leads away from a weaker estimate:
-that of a small network without text, the `guide` (Karras et al. 2024, arXiv 2406.02507), or where a pack has none, that
-of the U-Net itself without its prompt (classifier-free guidance).
+come from the U-Net's own text tower, or from the vlm's where it has none. Guidance leads away from the estimate without
+a prompt (classifier-free guidance, Ho & Salimans 2022, arXiv 2207.12598). A U-Net with a `finisher` leaves diffusion
+half way: the finisher, low-rank changes of the same weights trained against a critic, goes from there to clean latents
+in one call. Few steps of diffusion end near the mean of what a film could be, which is blurred; the finisher draws one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.models.low_rank import empty_paths, merged
 from updp.models.samplers import Sampling, alpha, dpm_solver, sigma, time_grid
 from updp.models.vlm import TextTower, sentence
 
@@ -118,13 +121,13 @@ def _current_names(_: nn.Module, state: dict[str, Tensor], prefix: str, *rest: A
 
 
 class _Level(nn.Module):
-    """A block and, at the smaller maps, self- and cross-attention after it; `context` 0 is self-attention alone."""
+    """A block and, at the smaller maps, self- and cross-attention after it."""
 
     def __init__(self, inputs: int, outputs: int, embedding: int, context: int | None) -> None:
         super().__init__()
         self.block = _Block(inputs, outputs, embedding)
         self.self_attn = Attention(outputs) if context is not None else None
-        self.cross_attn = Attention(outputs, context=context) if context else None
+        self.cross_attn = Attention(outputs, context=context) if context is not None else None
         self.register_load_state_dict_pre_hook(_current_names)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, embedding: Tensor, condition: Condition | None) -> Tensor:
@@ -136,15 +139,26 @@ class _Level(nn.Module):
         return x
 
 
+def _flat(name: str) -> str:
+    return name.replace(".", "/")
+
+
+def _dotted(name: str) -> str:
+    return name.replace("/", ".")
+
+
 class UNet(nn.Module):
     """Predicts v of noisy latents N×C×16×16 at times in [0, 1].
 
     `vocabulary` gives it a text tower of its own, for prompts of up to `length` tokens. `sentence_layers` is the depth
     of the map from the pooled sentence to the embedding. `augmentation` numbers say how a training film was changed;
     zero is unchanged, and they are left out at sampling. `attributes` is the size of a head that names what a sentence
-    says; only training uses it. `context` 0 is a network without text. `guide` holds what such a network differs in
-    from this one: its estimate is what guidance leads away from.
+    says; only training uses it. `finisher` is the rank of the low-rank changes that make this network the finisher, 0
+    where there is none.
     """
+
+    #: Parts that the finisher takes as they are.
+    SHARED = ("text", "attributes", "augmentation")
 
     def __init__(
         self,
@@ -160,7 +174,7 @@ class UNet(nn.Module):
         sentence_layers: int = 1,
         augmentation: int = 0,
         attributes: int = 0,
-        guide: dict[str, Any] | None = None,
+        finisher: int = 0,
     ) -> None:
         super().__init__()
         embedding = embedding or 2 * widths[-1]
@@ -169,19 +183,14 @@ class UNet(nn.Module):
             "vocabulary": vocabulary, "layers": layers, "heads": heads, "length": length,
             "sentence_layers": sentence_layers, "augmentation": augmentation, "attributes": attributes,
         }  # fmt: skip
-        if guide:
-            self.config["guide"] = dict(guide)
-        self.guide = UNet(channels=channels, context=0, augmentation=augmentation, **guide) if guide else None
         self.frequencies = widths[0]
         self.text = TextTower(vocabulary, context, layers, heads, length) if vocabulary else None
         self.attributes = nn.Linear(context, attributes) if attributes else None
         self.augmentation = nn.Linear(augmentation, embedding, bias=False) if augmentation else None
         self.time = nn.Sequential(nn.Linear(widths[0], embedding), nn.SiLU(), nn.Linear(embedding, embedding))
-        self.sentence: nn.Module | None = None
-        if context:
-            first = nn.Linear(context, embedding)
-            deeper = [m for _ in range(sentence_layers - 1) for m in (nn.SiLU(), nn.Linear(embedding, embedding))]
-            self.sentence = nn.Sequential(first, *deeper) if deeper else first
+        first = nn.Linear(context, embedding)
+        deeper = [m for _ in range(sentence_layers - 1) for m in (nn.SiLU(), nn.Linear(embedding, embedding))]
+        self.sentence = nn.Sequential(first, *deeper) if deeper else first
         self.first = nn.Conv2d(channels, widths[0], 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
         self.shrink, self.grow = nn.ModuleList(), nn.ModuleList()
@@ -208,11 +217,41 @@ class UNet(nn.Module):
         self.last = nn.Conv2d(width, channels, 3, padding=1)
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
+        self.finisher: nn.ParameterDict | None = None
+        if finisher:
+            self.config["finisher"] = finisher
+            changes = empty_paths(self, finisher, self.SHARED)
+            # Names of parameters hold no dots.
+            self.finisher = nn.ParameterDict({_flat(name): nn.Parameter(value) for name, value in changes.items()})
+
+    def bare(self) -> dict[str, Any]:
+        """The configuration of this U-Net without its finisher."""
+        return {name: value for name, value in self.config.items() if name != "finisher"}
 
     def without_text(self) -> dict[str, Any]:
         """The configuration of this U-Net without its text tower and training aids."""
-        bare = {name: value for name, value in self.config.items() if name != "guide"}
-        return {**bare, "vocabulary": 0, "augmentation": 0, "attributes": 0}
+        return {**self.bare(), "vocabulary": 0, "augmentation": 0, "attributes": 0}
+
+    def bare_state(self) -> dict[str, Tensor]:
+        """The weights of a U-Net of the `bare` configuration."""
+        return {k: v for k, v in self.state_dict().items() if not k.startswith("finisher.")}
+
+    def finished(self) -> UNet | None:
+        """The finisher as a network: the same with its changes added to the weights."""
+        if self.finisher is None:
+            return None
+        plain = UNet(**self.bare()).to(self.first.weight)
+        plain.load_state_dict(self.bare_state())
+        plain.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        changes = {_dotted(name): value.detach() for name, value in self.finisher.items()}
+        return merged(plain, changes).eval().requires_grad_(False)
+
+    def with_finisher(self, changes: Mapping[str, Tensor], rank: int) -> UNet:
+        """This U-Net with the changes, told by `updp.models.low_rank.paths`, that make it the finisher."""
+        out = UNet(**{**self.config, "finisher": rank})
+        kept = {k: v for k, v in self.state_dict().items() if not k.startswith("finisher.")}
+        out.load_state_dict(kept | {f"finisher.{_flat(name)}": value for name, value in changes.items()})
+        return out
 
     def condition(self, ids: Tensor, mask: Tensor) -> Condition:
         """The states of token ids N×L by the text tower of its own."""
@@ -231,7 +270,7 @@ class UNet(nn.Module):
         waves = torch.exp(-math.log(10_000) * torch.arange(half, device=latents.device) / half)
         angles = 1000 * times.to(latents.device)[:, None] * waves
         embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1).to(latents.dtype))
-        if self.sentence is not None and condition is not None:
+        if condition is not None:
             embedding = embedding + self.sentence(sentence(condition.states, condition.mask))
         if augmentation is not None and self.augmentation is not None:
             embedding = embedding + self.augmentation(augmentation)
@@ -276,6 +315,11 @@ class Generator:
         side = size // autoencoder.patch
         self.latent_shape = (autoencoder.channels, side, side)
 
+    @cached_property
+    def finisher(self) -> UNet | None:
+        """The network that goes from half-way latents to clean ones in one call, if the pack has one."""
+        return self.unet.finished()
+
     @torch.no_grad()
     def condition(self, prompts: Sequence[str]) -> Condition:
         """The token states of prompts; "" is the unconditional one."""
@@ -300,14 +344,11 @@ class Generator:
         return torch.stack(draws)
 
     def guided(self, latents: Tensor, t: Tensor, cond: Condition, guidance: float) -> Tensor:
-        """v of the prompt, led away from the weaker estimate."""
-        if self.unet.guide is not None:
-            v, weaker = self.unet(latents, t, cond), self.unet.guide(latents, t)
-        else:
-            uncond = self.condition([""])
-            uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
-            both = self.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
-            v, weaker = both.chunk(2)
+        """v of the prompt, led away from that without a prompt."""
+        uncond = self.condition([""])
+        uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
+        both = self.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
+        v, weaker = both.chunk(2)
         led: Tensor = weaker + guidance * (v - weaker)
         return led
 
@@ -321,6 +362,24 @@ class Generator:
         predict: Callable[[Tensor, Tensor, Condition], Tensor] | None = None,
     ) -> Tensor:
         """Denoise latents from time `start` to clean ones; `predict` may replace the guided film estimate."""
+        clean = predict or self._estimate(guidance)
+        if predict is None and self.finisher is not None and (last := [t for t in self.sampling.finish if t <= start]):
+            # `steps` would lead from `start` to 0; all that a film gets from noise lead to the first of these times.
+            count = max(1, round(steps / start * (start - last[0]) / (1 - last[0]))) if start > last[0] else 0
+            return self.finish(self.half_way(latents, condition, count, guidance, start, last[0]), condition, last)
+        times = time_grid(steps, start, self.sampling.grid)
+        return dpm_solver(latents, times, lambda x, t: clean(x, t, condition))
+
+    def half_way(
+        self, latents: Tensor, condition: Condition, steps: int, guidance: float, start: float, end: float
+    ) -> Tensor:
+        """Latents at time `end`, by `steps` of diffusion from `start`."""
+        clean = self._estimate(guidance)
+        times = end + (start - end) * time_grid(steps, 1.0, self.sampling.grid) if steps else torch.tensor([end])
+        return dpm_solver(latents, times, lambda x, t: clean(x, t, condition), to_end=False)
+
+    def _estimate(self, guidance: float) -> Callable[[Tensor, Tensor, Condition], Tensor]:
+        """The clean latents that noisy ones at a time show, with guidance."""
         low, high = self.sampling.guided
 
         def estimate(x: Tensor, t: Tensor, cond: Condition) -> Tensor:
@@ -328,9 +387,20 @@ class Generator:
             v = self.guided(x, t, cond, guidance) if guided else self.unet(x, t, cond)
             return _factor(alpha(t), x) * x - _factor(sigma(t), x) * v
 
-        clean = predict or estimate
-        times = time_grid(steps, start, self.sampling.grid)
-        return dpm_solver(latents, times, lambda x, t: clean(x, t, condition))
+        return estimate
+
+    def finish(self, latents: Tensor, condition: Condition, times: Sequence[float]) -> Tensor:
+        """Clean latents by the finisher, from latents at the first of the times; each further time is a second look."""
+        assert self.finisher is not None
+        clean = latents
+        for i, time in enumerate(times):
+            t = torch.full((len(latents),), time)
+            a, s = _factor(alpha(t), latents), _factor(sigma(t), latents)
+            v = self.finisher(latents, t, condition)
+            clean = a * latents - s * v
+            if i + 1 < len(times):
+                latents = self.add_noise(clean, s * latents + a * v, torch.full((len(latents),), times[i + 1]))
+        return clean
 
     @torch.no_grad()
     def generate(

@@ -37,8 +37,12 @@ class Sampling:
     grid: Grid = "even"
     # Guidance outside the middle times costs variety and time and improves nothing (arXiv 2404.07724).
     guided: tuple[float, float] = (0.15, 0.9)
+    # Times at which a generator with a finisher leaves diffusion; () is diffusion to the end.
+    finish: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if list(self.finish) != sorted(self.finish, reverse=True) or not all(0 < t < 1 for t in self.finish):
+            raise ValueError(f"finish is falling times between 0 and 1, not {list(self.finish)}")
         if self.steps < 1:
             raise ValueError(f"steps must be at least 1, not {self.steps}")
         if self.grid not in get_args(Grid):
@@ -59,8 +63,13 @@ def time_grid(steps: int, start: float = 1.0, grid: Grid = "even") -> Tensor:
     return times
 
 
-def dpm_solver(latents: Tensor, times: Tensor, predict: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """DPM-Solver++(2M) (Lu et al. 2022, arXiv 2211.01095); `predict` gives the clean latents at N times."""
+def dpm_solver(
+    latents: Tensor, times: Tensor, predict: Callable[[Tensor, Tensor], Tensor], *, to_end: bool = True
+) -> Tensor:
+    """DPM-Solver++(2M) (Lu et al. 2022, arXiv 2211.01095); `predict` gives the clean latents at N times.
+
+    Gives the last clean estimate, or without `to_end` the latents as they stand at the last time.
+    """
     a, s = alpha(times), sigma(times)
     snr = torch.log(a / s)
     steps = len(times) - 1
@@ -68,14 +77,14 @@ def dpm_solver(latents: Tensor, times: Tensor, predict: Callable[[Tensor, Tensor
     for i in range(steps):
         x0 = predict(latents, times[i].expand(len(latents)))
         h = snr[i + 1] - snr[i]
-        if before is None or i == steps - 1:
+        if before is None or (to_end and i == steps - 1):
             direction = x0  # first order: there is no history yet, and the last step must not overshoot
         else:
             r = (snr[i] - snr[i - 1]) / h
             direction = (1 + 1 / (2 * r)) * x0 - before / (2 * r)
         latents = s[i + 1] / s[i] * latents - a[i + 1] * torch.expm1(-h) * direction
         before = x0
-    return latents if before is None else before
+    return before if to_end and before is not None else latents
 
 
 def ddim(latents: Tensor, times: Tensor, predict: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

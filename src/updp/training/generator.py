@@ -144,7 +144,7 @@ class Rows:
         return np.minimum(places, len(self.share) - 1)
 
 
-def _tokens(ids: NDArray[np.int32], device: torch.device) -> tuple[Tensor, Tensor]:
+def token_batch(ids: NDArray[np.int32], device: torch.device) -> tuple[Tensor, Tensor]:
     """Ids and mask, cut to the longest text."""
     longest = max(1, int((ids > 0).sum(1).max()))
     tokens = torch.from_numpy(ids[:, :longest].astype(np.int64)).to(device)
@@ -189,7 +189,7 @@ class GeneratorTextStage:
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         bare: Any = getattr(module, "module", module)
         rows, draws = self.rows.draw(self.config.batch, rng), rng.integers(self.texts.ids.shape[1])
-        condition = bare.condition(*_tokens(self.texts.ids[rows, draws], device))
+        condition = bare.condition(*token_batch(self.texts.ids[rows, draws], device))
         loss = said_loss(bare, condition, self.texts.said[rows, draws])
         zero: Tensor = 0 * condition.states.sum()  # a batch of reports alone has no loss, and still a gradient
         return loss + zero
@@ -200,7 +200,7 @@ class GeneratorTextStage:
         rows = self.corpus.rows("val")[:256]
         if not len(rows):
             return {}
-        condition = bare.condition(*_tokens(self.texts.ids[rows, 0], torch.device("cpu")))
+        condition = bare.condition(*token_batch(self.texts.ids[rows, 0], torch.device("cpu")))
         return {"validation loss": float(said_loss(bare, condition, self.texts.said[rows, 0]))}
 
 
@@ -243,7 +243,7 @@ class GeneratorStage:
         dropped = rng.random(count) < UNCONDITIONAL
         ids[dropped], said[dropped] = 0, -1
         ids[dropped, : len(self.empty)] = self.empty
-        condition = bare.condition(*_tokens(ids, device))
+        condition = bare.condition(*token_batch(ids, device))
         # Evenly spread times within a batch make its loss far less noisy than independent ones.
         t = torch.from_numpy(((np.arange(count) + rng.random()) / count).astype(np.float32))
         with torch.no_grad():
@@ -278,7 +278,7 @@ class GeneratorStage:
         for i in range(0, len(rows), 32):
             part = rows[i : i + 32]
             clean = self.autoencoder.encode(as_tensor(self.corpus.films[part]))
-            condition = bare.condition(*_tokens(self.texts.ids[part, 0], device))
+            condition = bare.condition(*token_batch(self.texts.ids[part, 0], device))
             errors.append(self._errors(bare, clean, times[i : i + 32], condition, None, rng, device))
         figures = {"validation loss": float(torch.cat(errors).mean())}
         if device.type == "cpu":
@@ -307,7 +307,7 @@ class GeneratorStage:
         sampling, out = generator.sampling, []
         for _ in range(0, count, 16):
             rows, draws = self.rows.draw(16, rng), rng.integers(self.texts.ids.shape[1], size=16)
-            condition = module.condition(*_tokens(self.texts.ids[rows, draws], torch.device("cpu")))
+            condition = module.condition(*token_batch(self.texts.ids[rows, draws], torch.device("cpu")))
             noise = generator.seeded_noise(rng.integers(2**31, size=16).tolist())
             out.append(generator.sample(noise, condition, sampling.steps, sampling.guidance))
         drawn = torch.cat(out)[:count]

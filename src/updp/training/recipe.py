@@ -1,4 +1,4 @@
-"""`updp train pack`: code → decoder → vlm → generator → its guide → decoder again → identity → classifier.
+"""`updp train pack`: code → decoder → vlm → generator → its finisher → decoder again → identity → classifier.
 
 The classifier starts from the vlm's image tower and the findings head it learned with, and needs little more; identity
 starts from ImageNet. `export_run` makes a pack of what a run has reached, finished or not.
@@ -19,7 +19,7 @@ from updp.core.global_state import seeded
 from updp.core.record import Study
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
-from updp.models.generator import UNet
+from updp.models.generator import Generator, UNet
 from updp.models.identity import Identity
 from updp.models.lapped import LappedAutoencoder
 from updp.models.lpips import Lpips, installed_weights
@@ -32,8 +32,8 @@ from updp.training.classifier import ClassifierStage
 from updp.training.codes import codes_of
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, load_corpus, prepare_corpus
+from updp.training.finisher import FinisherStage, own_half_way
 from updp.training.generator import GeneratorStage, GeneratorTextStage, draw_texts, unet_config
-from updp.training.guide import GuideStage, with_guide
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
 from updp.training.thresholds import thresholds
@@ -42,10 +42,10 @@ from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 
 #: Keys of `PackConfig` that are stages, in the order they run; a checkpoint bears the name with hyphens.
 STAGES = (
-    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "generator_guide", "decoder_own"),
+    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "generator_finisher", "decoder_own"),
     *("identity", "classifier"),
 )
-_MAY_LACK = ("generator_guide", "decoder_own")  # stages that a run may leave out
+_MAY_LACK = ("generator_finisher", "decoder_own")  # stages that a run may leave out
 Say = Callable[[str], None]
 
 
@@ -141,9 +141,15 @@ class Recipe:
         config, sampling = self.config.generator, Sampling(**self.config.sampling)
         stage = GeneratorStage(self.corpus, config, autoencoder, vlm, texts, start, weights, self.directory, sampling)
         module: UNet = self._run(stage, config, stop_after)
-        if (guide := self.config.generator_guide).steps and self.config.guide_model:
-            small = GuideStage(self.corpus, guide, autoencoder, texts, self.config.guide_model, weights)
-            module = with_guide(module, self._run(small, guide, stop_after), self.config.guide_model)
+        if (last := self.config.generator_finisher).steps and self.config.finisher:
+            drawing = Generator(module, autoencoder, vlm, self.config.size, sampling)
+            count = self.config.half_way
+            own = own_half_way(drawing, texts, stage.rows, count, self.directory, self.config.seed) if count else None
+            finisher = FinisherStage(
+                self.corpus, last, autoencoder, texts, module, self.config.finisher, own, self.directory,
+                self.config.imagenet,
+            )  # fmt: skip
+            module = finisher.finished(self._run(finisher, last, stop_after))
         wanted = self.config.own_latents if self.config.decoder_own.steps else 0
         return module, stage.own_latents(module, wanted, self.config.seed) if wanted else None
 

@@ -1,0 +1,302 @@
+"""Stage `generator-finisher`: from half-way latents to a film in one call, against a critic.
+
+The mean squared error that diffusion learns by asks for the mean of all films that fit noisy latents. In few steps, and
+early in training, ribs and vessels average out. The finisher starts from the generator's own weights and learns
+low-rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et
+al. 2022, arXiv 2112.07804). The critic looks at features of an ImageNet network that stays as it is (Sauer et al. 2021,
+arXiv 2111.01007), at four depths, and at whether a film fits what its text says. Half of the latents are noised real
+films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some steps.
+Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+from torch.nn.utils.parametrizations import spectral_norm
+
+from updp.models.backbone import EfficientNetLite0, settled
+from updp.models.generator import Condition, Generator, UNet
+from updp.models.low_rank import paths, with_low_rank
+from updp.models.samplers import alpha, sigma
+from updp.training.autoencoder import as_tensor
+from updp.training.corpus import Corpus
+from updp.training.figures import relative_power
+from updp.training.generator import Rows, Texts, token_batch
+from updp.training.loop import StageConfig
+from updp.training.prompts import ATTRIBUTES
+from updp.training.sheet import write_sheet
+
+if TYPE_CHECKING:
+    from updp.models.lapped import LappedAutoencoder
+
+#: Times of noised real latents, and of the generator's own.
+TIMES, OWN_TIMES = (0.35, 0.88), (0.8, 0.7, 0.6, 0.5)
+#: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
+MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
+_BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
+_MAPS = {2: 24, 4: 40, 10: 112, 15: 320}  # blocks of the ImageNet network that the critic sees, and their channels
+_VIEW = 0.75  # side of what the critic sees, of the film's: a crop, or the whole film made smaller
+
+
+@dataclass(frozen=True)
+class HalfWay:
+    """Latents as the generator leaves them, their times, and the texts they were drawn for."""
+
+    latents: NDArray[np.float16]
+    times: NDArray[np.float32]
+    ids: NDArray[np.int32]
+    said: NDArray[np.int8]
+
+
+@torch.no_grad()
+def own_half_way(
+    generator: Generator, texts: Texts, rows: Rows, count: int, directory: Path, seed: int = 0
+) -> HalfWay:
+    """`count` half-way latents for texts of training films, drawn once for these weights."""
+    digest = hashlib.sha256(repr((count, seed, generator.sampling)).encode())
+    for value in generator.unet.state_dict().values():
+        digest.update(value.numpy().tobytes())
+    path = directory / f"half-way-{digest.hexdigest()[:16]}.npz"
+    if not path.exists():
+        rng = np.random.default_rng([seed, *b"half-way"])
+        latents, times, ids, said = [], [], [], []
+        for i in range(0, count, 16):
+            n = min(16, count - i)
+            chosen, draws = rows.draw(n, rng), rng.integers(texts.ids.shape[1], size=n)
+            condition = generator.unet.condition(*token_batch(texts.ids[chosen, draws], torch.device("cpu")))
+            noise = generator.seeded_noise(rng.integers(2**31, size=n).tolist())
+            # The weight of guidance varies, so that the finisher does not depend on one.
+            guidance, end = float(rng.uniform(1.5, 4)), float(rng.choice(OWN_TIMES))
+            steps = max(1, round(generator.sampling.steps * (1 - end) / (1 - min(OWN_TIMES))))
+            latents.append(generator.half_way(noise, condition, steps, guidance, 1.0, end).half().numpy())
+            times += [end] * n
+            ids.append(texts.ids[chosen, draws])
+            said.append(texts.said[chosen, draws])
+        directory.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        with open(part, "wb") as file:
+            np.savez(
+                file,
+                latents=np.concatenate(latents),
+                times=np.array(times, np.float32),
+                ids=np.concatenate(ids),
+                said=np.concatenate(said),
+            )
+        os.replace(part, path)
+    held = np.load(path)
+    return HalfWay(held["latents"], held["times"], held["ids"], held["said"])
+
+
+class Critic(nn.Module):
+    """Real or made, for each place of each map; and whether a film fits what its text says."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, width: int = 64, attributes: int = len(ATTRIBUTES)) -> None:
+        super().__init__()
+        source = torch.Generator().manual_seed(0)
+        for i, channels in enumerate(_MAPS.values()):  # mixed at random, so that no single feature decides
+            mix = torch.randn(width, channels, 1, 1, generator=source) * channels**-0.5
+            self.register_buffer(f"mix{i}", mix)
+        self.register_buffer("mean", torch.zeros(len(_MAPS), max(_MAPS.values())))
+        self.register_buffer("deviation", torch.ones(len(_MAPS), max(_MAPS.values())))
+        self.heads = nn.ModuleList(
+            nn.Sequential(
+                spectral_norm(nn.Conv2d(width, width, 3, 2 if i < 2 else 1, 1)),
+                nn.LeakyReLU(0.2),
+                spectral_norm(nn.Conv2d(width, width, 3, 2 if i < 1 else 1, 1)),
+                nn.LeakyReLU(0.2),
+                spectral_norm(nn.Conv2d(width, 1, 3, padding=1)),
+            )
+            for i in range(len(_MAPS))
+        )
+        deepest = sum(list(_MAPS.values())[-2:])
+        self.film = nn.Sequential(
+            spectral_norm(nn.Linear(deepest, 256)), nn.LeakyReLU(0.2), spectral_norm(nn.Linear(256, 128))
+        )
+        self.said = spectral_norm(nn.Linear(attributes, 128, bias=False))
+
+    def adjust(self, maps: list[Tensor]) -> None:
+        """Take mean and deviation of each channel from the maps of real films."""
+        for i, m in enumerate(maps):
+            self.mean[i, : m.shape[1]] = m.mean((0, 2, 3))
+            self.deviation[i, : m.shape[1]] = m.std((0, 2, 3)) + 1e-3
+
+    def forward(self, maps: list[Tensor], said: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Scores by map, and one per film of how it fits `said` N×attributes (zero where that is not known)."""
+        maps = [
+            (m - self.mean[i, : m.shape[1], None, None]) / self.deviation[i, : m.shape[1], None, None]
+            for i, m in enumerate(maps)
+        ]
+        scores = [
+            head(functional.conv2d(m, self.get_buffer(f"mix{i}")))
+            for i, (head, m) in enumerate(zip(self.heads, maps, strict=True))
+        ]
+        film = self.film(torch.cat([m.mean((2, 3)) for m in maps[-2:]], 1))
+        fits = (film * self.said(3 * (said.clamp_min(0) - 0.1))).sum(1) * (said[:, 0] >= 0)
+        return scores, fits
+
+
+class WithCritic(nn.Module):
+    """The finisher and, while training only, its critic."""
+
+    def __init__(self, network: UNet, critic: Critic) -> None:
+        super().__init__()
+        self.network, self.critic = network, critic
+
+    def forward(self, latents: Tensor, times: Tensor, condition: Condition) -> Tensor:
+        """The clean latents."""
+        a, s = (f(times).to(latents)[:, None, None, None] for f in (alpha, sigma))
+        clean: Tensor = a * latents - s * self.network(latents, times, condition)
+        return clean
+
+
+def draw_view(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]:
+    """What the critic sees of films of one step: the whole at a smaller size, or a crop."""
+    side = round(_VIEW * size)
+    if rng.random() < 0.4:
+        return lambda films: functional.interpolate(films, side, mode="bilinear", antialias=True)
+    top, left = (int(v) for v in rng.integers(0, size - side + 1, 2))
+    return lambda films: films[:, :, top : top + side, left : left + side]
+
+
+class FinisherStage:
+    name = "generator-finisher"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        config: StageConfig,
+        autoencoder: LappedAutoencoder,
+        texts: Texts,
+        start: UNet,
+        rank: int,
+        own: HalfWay | None = None,
+        directory: Path | None = None,
+        imagenet: bool = True,
+    ) -> None:
+        """`start` is the generator; `own` latents of it; `imagenet` false leaves the critic's network untrained."""
+        self.corpus, self.config, self.texts, self.own = corpus, config, texts, own
+        self.autoencoder = autoencoder.eval().requires_grad_(False)
+        self.start, self.rank, self.directory, self.step = start, rank, directory, 0
+        features = EfficientNetLite0()
+        if imagenet:
+            features.load_imagenet()
+        self.features = settled(features)
+        self.rows = np.flatnonzero((corpus.splits == "train") & texts.usable())
+        self.module: nn.Module = self.build()
+        with torch.no_grad():
+            films = as_tensor(corpus.films[self.rows[:: max(1, len(self.rows) // 64)][:64]])
+            self.module.critic.adjust(self._maps(self._film(self.autoencoder.encode(films))))
+
+    def build(self) -> WithCritic:
+        plain = UNet(**self.start.bare())
+        plain.load_state_dict(self.start.bare_state())
+        network = with_low_rank(plain, self.rank, UNet.SHARED)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return WithCritic(network, Critic())
+
+    def parts(self, module: WithCritic) -> list[nn.Module]:
+        return [module.network, module.critic]
+
+    def finished(self, module: WithCritic) -> UNet:
+        """The generator with what the finisher learned."""
+        return self.start.with_finisher(paths(module.network), self.rank)
+
+    def _film(self, latents: Tensor) -> Tensor:
+        film: Tensor = self.autoencoder.synthesise(latents)
+        return film
+
+    def _maps(self, films: Tensor) -> list[Tensor]:
+        return self.features.maps_at(films, tuple(_MAPS))
+
+    def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
+        self.step = step + 1
+        bare: Any = getattr(module, "module", module)
+        count = self.config.batch if self.own is None else (self.config.batch + 1) // 2
+        rows, draws = rng.choice(self.rows, count), rng.integers(self.texts.ids.shape[1], size=count)
+        ids, said = self.texts.ids[rows, draws], self.texts.said[rows, draws]
+        told = torch.from_numpy(said.astype(np.float32))
+        view = draw_view(rng, self.corpus.films.shape[1])
+        with torch.no_grad():
+            clean = self.autoencoder.encode(as_tensor(self.corpus.films[rows]))
+            low, high = TIMES
+            places = (rng.permutation(count) + rng.random()) / count
+            t = torch.from_numpy((low + (high - low) * places).astype(np.float32))
+            noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32))
+            latents = alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise
+            real = self._film(clean)
+            maps = self._maps(view(real))
+        asked = told
+        if self.own is not None:
+            chosen = rng.choice(len(self.own.times), self.config.batch - count)
+            latents = torch.cat([latents, torch.from_numpy(self.own.latents[chosen]).float()])
+            t = torch.cat([t, torch.from_numpy(self.own.times[chosen])])
+            ids = np.concatenate([ids, self.own.ids[chosen]])
+            asked = torch.cat([told, torch.from_numpy(self.own.said[chosen].astype(np.float32))])
+        with torch.no_grad():
+            condition = bare.network.condition(*token_batch(ids, device))
+        made = module(latents.to(device), t.to(device), condition)
+        film = self._film(made)
+        means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
+        loss = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
+        weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
+        return loss + self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
+
+    def _opposed(
+        self, critic: Critic, real: list[Tensor], told: Tensor, made: list[Tensor], asked: Tensor, weight: float
+    ) -> Tensor:
+        """Losses of finisher and critic in one sum: each takes the other as fixed."""
+        on_real, fits_real = critic(real, told)
+        on_made, fits_made = critic([m.detach() for m in made], asked)
+        hinge = functional.relu
+        each = [hinge(1 - a).mean() + hinge(1 + b).mean() for a, b in zip(on_real, on_made, strict=True)]
+        # A real film with the text of another one fits as badly as a made film may.
+        other = told.roll(1, 0)
+        known = (told[:, 0] >= 0) & (other[:, 0] >= 0)
+        differs = (known & (other != told).any(1)).to(told.dtype)
+        _, misfits = critic(real, other)
+        fits = (hinge(1 - fits_real) * (told[:, 0] >= 0)).mean() + (hinge(1 + fits_made) * (asked[:, 0] >= 0)).mean()
+        fits = fits + (hinge(1 + misfits) * differs).mean()
+        fixed = {name: value.detach() for name, value in critic.named_parameters()}
+        opposed, fitting = functional_call(critic, fixed, (made, asked))
+        against = -torch.stack([score.mean() for score in opposed]).mean() - FITS * fitting.mean()
+        loss: Tensor = torch.stack(each).mean() + FITS * fits + weight * against
+        return loss
+
+    @torch.no_grad()
+    def validate(self, module: nn.Module) -> dict[str, float]:
+        """Power by band of films finished from the noised latents of validation films, and how far they moved."""
+        bare: Any = module.to("cpu")
+        rows = np.flatnonzero((self.corpus.splits == "val") & self.texts.usable())[:48]
+        if not len(rows):
+            return {}
+        films = as_tensor(self.corpus.films[rows])
+        clean = self.autoencoder.encode(films)
+        noise = torch.from_numpy(np.random.default_rng(5).standard_normal(tuple(clean.shape), np.float32))
+        condition = bare.network.condition(*token_batch(self.texts.ids[rows, 0], torch.device("cpu")))
+        sheet, figures = [films[:6]], {}
+        for time in (0.5, 0.7):
+            t = torch.full((len(rows),), time)
+            latents = alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise
+            made = self.autoencoder.decode(bare(latents, t, condition))
+            figures |= {f"{name} from {time:g}": value for name, value in relative_power(made, films).items()}
+            error = functional.avg_pool2d(made, 8) - functional.avg_pool2d(films, 8)
+            figures[f"coarse error from {time:g}"] = float(error.abs().mean())
+            sheet.append(made[:6])
+        if self.directory is not None:
+            write_sheet(torch.cat(sheet), self.directory / f"finisher-sheet-{self.step:06d}.png", columns=6)
+        return figures

@@ -1,0 +1,104 @@
+"""The finisher: low-rank changes of the generator, trained against a critic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.training.miniature import SIZE, TINY, studies
+from updp.models.generator import Generator, UNet
+from updp.models.lapped import LappedAutoencoder
+from updp.models.samplers import Sampling
+from updp.training.corpus import prepare_corpus
+from updp.training.finisher import Critic, FinisherStage, draw_view, own_half_way
+from updp.training.generator import Rows, draw_texts, unet_config
+from updp.training.loop import run_stage
+from updp.training.tokenizer import train_tokenizer
+
+pytestmark = pytest.mark.numeric
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finisher")
+    corpus = prepare_corpus(studies(), folder / "corpus", SIZE)
+    tokenizer = train_tokenizer([t for row in corpus.sentences for t in row], 300, False)
+    torch.manual_seed(0)
+    autoencoder = LappedAutoencoder(**TINY.autoencoder_model)
+    unet = UNet(**unet_config(autoencoder, tokenizer, TINY.generator_model))
+    torch.nn.init.normal_(unet.last.weight, std=0.05)
+    texts = draw_texts(corpus, tokenizer, unet.config["length"], folder)
+    return folder, corpus, texts, autoencoder, unet
+
+
+def stage_of(parts, own=None, steps=3):
+    folder, corpus, texts, autoencoder, unet = parts
+    config = replace(TINY.generator_finisher, steps=steps)
+    torch.manual_seed(1)
+    return FinisherStage(corpus, config, autoencoder, texts, unet, 4, own, folder, imagenet=False), config
+
+
+def test_only_finisher_and_critic_learn_and_the_generator_stays(parts, tmp_path):
+    stage, config = stage_of(parts)
+    unet = parts[-1]
+    before = {name: value.clone() for name, value in unet.state_dict().items()}
+    module = run_stage(stage, config, tmp_path, build=stage.build, say=lambda _: None)
+    joined = stage.finished(module)
+    kept = {k: v for k, v in joined.state_dict().items() if not k.startswith("finisher.")}
+    assert kept.keys() == before.keys()
+    assert all(torch.equal(value, before[name]) for name, value in kept.items())
+    changes = [v for k, v in joined.state_dict().items() if k.startswith("finisher.") and k.endswith("/up")]
+    assert any(v.abs().max() > 0 for v in changes)
+
+
+def test_a_killed_training_goes_on_with_the_same_result(parts, tmp_path):
+    whole_stage, config = stage_of(parts)
+    whole = run_stage(whole_stage, config, tmp_path / "whole", build=whole_stage.build, say=lambda _: None)
+    first, _ = stage_of(parts)
+    run_stage(first, config, tmp_path / "cut", build=first.build, say=lambda _: None, stop_after=0.0)
+    second, _ = stage_of(parts)
+    again = run_stage(second, config, tmp_path / "cut", build=second.build, say=lambda _: None)
+    for name, value in whole.network.state_dict().items():
+        assert torch.allclose(value, again.network.state_dict()[name], atol=1e-5), name
+
+
+def test_half_way_latents_are_drawn_once_and_carry_their_texts(parts):
+    folder, corpus, texts, autoencoder, unet = parts
+    sampling = Sampling(**TINY.sampling)
+    drawing = Generator(unet, autoencoder, None, SIZE, sampling)
+    drawing.condition = lambda prompts: unet.condition(  # no vlm here: the empty text is two tokens
+        torch.ones(len(prompts), 2, dtype=torch.long), torch.ones(len(prompts), 2, dtype=torch.bool)
+    )
+    rows = Rows(corpus, texts, {})
+    own = own_half_way(drawing, texts, rows, 6, folder / "own", seed=3)
+    again = own_half_way(drawing, texts, rows, 6, folder / "own", seed=3)
+    assert own.latents.shape == (6, 8, SIZE // 16, SIZE // 16)
+    assert np.isfinite(own.latents.astype(np.float32)).all()
+    assert np.array_equal(own.latents, again.latents)
+    assert len(list((folder / "own").glob("half-way-*.npz"))) == 1
+    stage, config = stage_of(parts, own)
+    loss = stage.loss(stage.module, 100, np.random.default_rng(0), torch.device("cpu"))
+    assert torch.isfinite(loss)
+
+
+def test_the_critic_has_no_opinion_on_texts_that_are_not_known():
+    torch.manual_seed(0)
+    critic = Critic(width=8).eval()
+    maps = [torch.randn(3, c, s, s) for c, s in ((24, 16), (40, 8), (112, 4), (320, 2))]
+    said = torch.zeros(3, 30)
+    said[1] = -1
+    _, fits = critic(maps, said)
+    assert fits[1] == 0
+    assert fits[0] != 0
+
+
+def test_one_step_shows_the_critic_the_same_part_of_real_and_made_films():
+    rng = np.random.default_rng(0)
+    films = torch.rand(2, 1, 64, 64)
+    for _ in range(8):
+        view = draw_view(rng, 64)
+        assert view(films).shape[-2:] == (48, 48)
+        assert torch.equal(view(films), view(films))
