@@ -79,7 +79,7 @@ def test_half_way_latents_are_drawn_once_and_carry_their_texts(parts):
     assert np.isfinite(own.latents.astype(np.float32)).all()
     assert np.array_equal(own.latents, again.latents)
     assert len(list((folder / "own").glob("half-way-*.npz"))) == 1
-    stage, config = stage_of(parts, own)
+    stage, _ = stage_of(parts, own)
     loss = stage.loss(stage.module, 100, np.random.default_rng(0), torch.device("cpu"))
     assert torch.isfinite(loss)
 

