@@ -18,6 +18,7 @@ def films():
 def features(monkeypatch):
     """A network of fixed random weights in place of the one from ImageNet."""
     monkeypatch.setattr(bench, "has_imagenet", lambda: True)
+    monkeypatch.setattr(bench, "has_trunk", lambda net: False)
 
     def fixed(self):
         torch.manual_seed(0)
@@ -41,4 +42,58 @@ def test_outside_features_tell_noise_from_films(films, features):
 
 def test_outside_figures_are_absent_without_their_weights(films, monkeypatch):
     monkeypatch.setattr(bench, "has_imagenet", lambda: False)
+    monkeypatch.setattr(bench, "has_trunk", lambda net: False)
     assert outside_figures(films, films, np.arange(len(films)).astype(str)) == {}
+
+
+class Remembers:
+    """A generator whose loss is lower on the films that it is given: those that it "learned" from."""
+
+    def __init__(self, members):
+        self.members, self.autoencoder = members, self
+        self.size = 0
+
+    def encode(self, films):
+        self.known = torch.tensor([any(torch.equal(f, m) for m in self.members) for f in films])
+        return films
+
+    def condition(self, prompts):
+        return prompts
+
+    def add_noise(self, latents, noise, t):
+        self.drawn = noise
+        return latents
+
+    def noise(self, latents, t, condition):
+        off = torch.where(self.known, 0.5, 1.0)[:, None, None, None]
+        return self.drawn + off
+
+
+def _corpus(films, splits):
+    from updp.domains.chest.labels import FINDINGS
+    from updp.training.corpus import Corpus
+
+    count = len(films)
+    return Corpus(
+        films=(films[:, 0] * 255).byte().numpy(),
+        patients=np.array([f"toy/{i}" for i in range(count)]),
+        splits=np.array(splits),
+        views=np.array(["PA"] * count),
+        labels=np.zeros((count, len(FINDINGS)), np.float32),
+        sentences=[[] for _ in range(count)],
+        ids=np.array([f"toy/{i}" for i in range(count)]),
+    )
+
+
+@pytest.mark.numeric
+@pytest.mark.parametrize(("remembers", "expected"), [(True, 1.0), (False, 0.5)])
+def test_membership_is_found_where_the_loss_tells_it_and_only_there(films, remembers, expected):
+    from types import SimpleNamespace
+
+    corpus = _corpus(films, ["train"] * 24 + ["val"] * 24)
+    seen = bench.films_of(corpus, np.arange(24)) if remembers else []
+    pack = SimpleNamespace(generator=Remembers(seen))
+    figures = bench.bench_membership(pack, corpus, np.random.default_rng(0))
+    assert figures["membership auc"] == pytest.approx(expected, abs=1e-6)
+    assert figures["membership auc low"] <= expected <= figures["membership auc high"]
+    assert figures["patients of the training"] == figures["patients that were not"] == 24

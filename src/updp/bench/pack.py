@@ -31,7 +31,7 @@ from updp.training.classifier import ClassifierStage
 from updp.training.codes import Codes, codes_of, films_of, in_parts, nearest, pixel_codes
 from updp.training.config import BadConfig, PackConfig
 from updp.training.corpus import Corpus, prepare_corpus, rule_of
-from updp.training.figures import aucs, frechet, mean_auc, psnr, relative_power, ssim
+from updp.training.figures import auc, aucs, frechet, mean_auc, psnr, relative_power, ssim
 from updp.training.identity import IdentityStage, identity_figures
 from updp.training.listening import listening_figures
 from updp.training.loop import run_stage
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from updp.models.roles import ClassifierRole
 
 PARTS = (
-    *("autoencoder", "phantoms", "classifier", "identity", "vlm", "generator", "copies", "speed"),
+    *("autoencoder", "phantoms", "classifier", "identity", "vlm", "generator", "copies", "membership", "speed"),
     *("listening", "useful", "curves"),
 )
 QUICK = PARTS[:-3]  # of the others one needs a judge and two train models
@@ -234,6 +234,47 @@ def bench_copies(
     if picture is not None:
         _histograms(ours, real, picture)
     return figures
+
+
+@torch.no_grad()
+def bench_membership(pack: Pack, corpus: Corpus, rng: np.random.Generator, patients: int = 200) -> Figures:
+    """Whether the generator's loss on a patient's films, given their prompts, tells that it learned from them.
+
+    Members and others are patients of the same sources; one score per patient, the mean over films and noise levels.
+    """
+    labelled, sources = corpus.labelled(), corpus.sources()
+    unseen = "test" if (corpus.splits == "test").any() else "val"
+    told = labelled & np.isin(sources, np.unique(sources[labelled & (corpus.splits == unseen)]))
+    generator: Any = pack.generator
+    means: dict[bool, list[float]] = {}
+    for member, split in ((True, "train"), (False, unseen)):
+        people = np.unique(corpus.patients[told & (corpus.splits == split)])
+        means[member] = []
+        for person in rng.permutation(people)[:patients]:
+            rows = np.flatnonzero(told & (corpus.patients == person))[:4]
+            clean = generator.autoencoder.encode(films_of(corpus, rows))
+            condition = generator.condition(prompts_for(corpus, rows, rng))
+            losses = []
+            for level in (0.2, 0.35, 0.5, 0.65, 0.8):
+                t = torch.full((len(rows),), level)
+                noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32))
+                error = generator.noise(generator.add_noise(clean, noise, t), t, condition) - noise
+                losses.append(float(error.square().mean()))
+            means[member].append(-float(np.mean(losses)))
+    scores = np.array(means[True] + means[False])
+    truth = np.arange(len(scores)) < len(means[True])
+    drawn = []
+    for _ in range(1000):
+        rows = np.concatenate([rng.choice(np.flatnonzero(side), int(side.sum())) for side in (truth, ~truth)])
+        drawn.append(auc(truth[rows], scores[rows]))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return {
+        "patients of the training": float(truth.sum()),
+        "patients that were not": float((~truth).sum()),
+        "membership auc": auc(truth, scores),
+        "membership auc low": float(low),
+        "membership auc high": float(high),
+    }
 
 
 def _histograms(ours: dict[str, NDArray[np.float32]], real: dict[str, NDArray[np.float32]], picture: Path) -> None:
