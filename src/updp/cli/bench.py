@@ -1,7 +1,5 @@
 """`updp bench`: models and methods on real data, beside published figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

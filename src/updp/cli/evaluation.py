@@ -1,7 +1,5 @@
 """`updp evaluate` and `tune`: how private and how useful a release is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -84,7 +82,7 @@ def evaluate(
     _report(console, result)
 
 
-def _report(console: Console, result: Evaluation) -> None:
+def _report(console: "Console", result: "Evaluation") -> None:
     print_checks(console, result.verdict.checks)
     told(
         status=result.status,

@@ -1,7 +1,5 @@
 """`updp methods`, `sources`, `packs` and `policy`: what there is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

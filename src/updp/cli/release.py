@@ -1,7 +1,5 @@
 """`updp deidentify`, `clean` and `verify`: making a release, and checking one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,7 +109,7 @@ def clean(
     _release(source, out, settings, key, strict, layout=layout, workers=workers, limit=limit, recipient=recipient)
 
 
-def _release(source: Path, out: Path, policy: Policy, key: Path | None, strict: bool, **more: Any) -> None:
+def _release(source: Path, out: Path, policy: "Policy", key: Path | None, strict: bool, **more: Any) -> None:
     """Make a release, show how far it is, and end with the exit code of its outcome."""
     from updp.pipeline.run import deidentify as run
 
@@ -127,7 +125,7 @@ def _release(source: Path, out: Path, policy: Policy, key: Path | None, strict: 
 
 
 @contextmanager
-def kept_when_stopped(console: Console, out: Path, bar: Progress) -> Iterator[None]:
+def kept_when_stopped(console: "Console", out: Path, bar: Progress) -> Iterator[None]:
     """On Ctrl-C, say what is kept, and end with the exit code of a stopped program."""
     try:
         yield

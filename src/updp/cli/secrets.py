@@ -1,7 +1,5 @@
 """`updp key`, `vault`, `recall` and `cache`: what stays inside the hospital."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

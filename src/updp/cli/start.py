@@ -1,7 +1,5 @@
 """`updp init` and `updp plan`: before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -70,7 +68,7 @@ def show_plan(
     print_plan(plan(source, settings, layout=layout, seed=seed, limit=limit, workers=workers))
 
 
-def print_plan(made: Plan) -> None:
+def print_plan(made: "Plan") -> None:
     """A plan for people, and for machines."""
     from updp.core.reasons import REPAIR, Reason
     from updp.pipeline.plan import as_json

@@ -1,7 +1,5 @@
 """`updp watch`: releases of studies as they arrive."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path
