@@ -39,9 +39,8 @@ def sources() -> None:
     from updp.sources import LAYOUTS
     from updp.sources.mapping import shipped
 
-    print_table(
-        ("layout", "what the folder holds"), [(name, kind.description) for name, kind in LAYOUTS.members()], "layouts"
-    )
+    held = [(name, (kind.__doc__ or "").partition("\n")[0]) for name, kind in LAYOUTS.members()]
+    print_table(("layout", "what the folder holds"), held, "layouts")
     print_table(
         ("mapping", "table of the set"), [(name, own.table or "") for name, own in shipped().items()], "mappings"
     )

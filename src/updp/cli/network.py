@@ -132,8 +132,8 @@ def send(
     trust: Annotated[
         str | None, typer.Option(help="Public key or fingerprint of who signed the release; default: our own key.")
     ] = None,
-    key: KeyOption = None,
     timeout: TimeoutOption = 60,
+    key: KeyOption = None,
     tls: Annotated[bool, typer.Option("--tls", help="Connect by TLS.")] = False,
     tls_cert: CertOption = None,
     tls_key: TlsKeyOption = None,

@@ -8,6 +8,15 @@ import typer
 
 from updp.cli.app import WRONG_USE, app
 from updp.cli.console import print_table
+from updp.cli.options import (
+    ExportArgument,
+    LayoutOption,
+    LimitOption,
+    MethodOption,
+    PolicyOption,
+    SeedOption,
+    WorkersOption,
+)
 from updp.cli.session import console_of, told
 
 if TYPE_CHECKING:
@@ -50,13 +59,13 @@ def init(
 
 @app.command("plan")
 def show_plan(
-    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
-    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
-    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    source: ExportArgument,
+    method: MethodOption = None,
+    policy: PolicyOption = None,
+    layout: LayoutOption = None,
+    workers: WorkersOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = 0,
 ) -> None:
     """Say what a run would do: films, patients, labels, reports, time, disk, and what the gate could answer."""
     from updp.core.policy import Policy

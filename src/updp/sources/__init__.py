@@ -105,7 +105,7 @@ def open_source(
     # Layouts of other packages need not know what only some sources are asked for.
     asked: dict[str, Any] = {"native": native, "projections": projections, "mapping": mapping if mapped else None}
     try:
-        return kind(
+        source = kind(
             root,
             domain=DOMAINS[domain or kind.domain_of(root) or DEFAULT],
             frontal_only=frontal_only,
@@ -117,6 +117,8 @@ def open_source(
     except BadSource as error:
         # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.
         raise BadSource(f"{path}: {error}") from None
+    source.layout = layout
+    return source
 
 
 def open_sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Source]]:

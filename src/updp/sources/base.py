@@ -46,10 +46,10 @@ class Source(Protocol):
 
 
 class Layout(ABC):
-    """A source in one layout: a subclass says how to recognise it and how to read its rows."""
+    """A source in one layout: a subclass says how to recognise it and how to read its rows. The first line of its
+    docstring says what the folder holds."""
 
-    layout: str
-    description: str  # what the folder holds, in one line
+    layout: str  # the name it is registered by, set where it is opened
     holds: str | None = None  # the domain of its images; None where a folder may be of any
 
     def __init__(

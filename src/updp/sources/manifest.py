@@ -37,10 +37,7 @@ _DRIVE = re.compile(r"^(?:[A-Za-z]:)?[\\/]|^[A-Za-z]:")
 
 
 class Manifest(Layout):
-    """A table that names films."""
-
-    layout = "manifest"
-    description = "a manifest.csv, .tsv, .jsonl or .parquet that names films, or a table that a mapping describes"
+    """A manifest.csv, .tsv, .jsonl or .parquet that names films, or a table that a mapping describes."""
 
     def __init__(self, root: Path, *, mapping: SourcePolicy | None = None, **options: Any) -> None:
         self.table, mapping = _resolved(root, mapping)
