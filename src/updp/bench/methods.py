@@ -19,6 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from updp.core.markdown import table_lines
 from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
@@ -259,11 +260,6 @@ def cell(m: Measurement | None, percent: bool) -> str:
     digits = 1 if percent else 2 if abs(value) < 100 else 0
     chance = "" if m.chance is None or not percent else f", chance {scale * m.chance:.1f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{chance}"
-
-
-def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
 def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str]) -> str:

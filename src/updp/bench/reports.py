@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.bench.methods import SPLITS, TEXT, BadBench, cell, published, table_lines
+from updp.bench.methods import SPLITS, TEXT, BadBench, cell, published
 from updp.core.cache import FolderCache
+from updp.core.markdown import table_lines
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, find
 from updp.core.registry import unknown
 from updp.core.storage import write_bytes
