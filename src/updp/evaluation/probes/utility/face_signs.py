@@ -56,12 +56,15 @@ def _skill(labels: ArrayLike, ours: ArrayLike, theirs: ArrayLike, weights: Array
         return (mean_auc(labels, ours, weights) - 0.5) / (mean_auc(labels, theirs, weights) - 0.5)
 
 
-class FaceDiagnosis(Probe):
+class _FaceProbe(Probe):
+    question = "utility"
+    domains = ("face",)
+
+
+class FaceDiagnosis(_FaceProbe):
     """Diseases, by judges of the eyes; see the module."""
 
     name = "face diagnosis"
-    question = "utility"
-    domains = ("face",)
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit = inquiry.exhibit
@@ -179,12 +182,10 @@ def _kappas(scores: Scores, options: Mapping[str, Any]) -> list[Measurement]:
     return out
 
 
-class FaceLandmarks(Probe):
+class FaceLandmarks(_FaceProbe):
     """Landmarks, lid opening, gaze and redness of released photographs against their originals."""
 
     name = "face landmarks"
-    question = "utility"
-    domains = ("face",)
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit = inquiry.exhibit

@@ -245,15 +245,9 @@ def _shortened(x: Floats) -> Floats:
 
 
 def frechet_distance(
-    real: ArrayLike,
-    released: ArrayLike,
-    real_patients: Patients,
-    released_patients: Patients,
-    *,
-    features: str,
-    seed: int,
-    **options: Unpack[LeavingOut],
-) -> Measurement:
+    real: ArrayLike, released: ArrayLike, real_patients: Patients, released_patients: Patients,
+    *, features: str, seed: int, **options: Unpack[LeavingOut],
+) -> Measurement:  # fmt: skip
     """The Fréchet distance under a named feature network, as "FD-<features>".
 
     It grows as films get fewer, so ``detail`` has the distance between two halves of the real films beside it: what
@@ -408,16 +402,9 @@ def two_sample_test(
 
 
 def precision_recall_density_coverage(
-    real: ArrayLike,
-    released: ArrayLike,
-    real_patients: Patients,
-    released_patients: Patients,
-    *,
-    features: str,
-    seed: int,
-    k: int = 5,
-    **options: Unpack[LeavingOut],
-) -> list[Measurement]:
+    real: ArrayLike, released: ArrayLike, real_patients: Patients, released_patients: Patients,
+    *, features: str, seed: int, k: int = 5, **options: Unpack[LeavingOut],
+) -> list[Measurement]:  # fmt: skip
     """Precision and recall (Kynkäänniemi et al. 2019), density and coverage (Naeem et al. 2020) over k neighbours.
 
     Precision and density: do released films lie among real ones. Recall and coverage: are all kinds of real films
