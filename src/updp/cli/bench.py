@@ -201,19 +201,11 @@ def bench_frontier(
     from updp.bench.frontier import bench_frontier as measure
     from updp.evaluation.cohort.settings import read_plan
 
+    plans = None if plan is None else read_plan(plan)
     measure(
-        data,
-        out.absolute(),
-        plans=None if plan is None else read_plan(plan),
-        names=method,
-        weights=weights,
-        films=films,
-        pack=pack,
-        quick=quick,
-        seed=seed,
-        layout=layout,
-        say=say,
-    )
+        data, out.absolute(), plans=plans, names=method, weights=weights, films=films, pack=pack, quick=quick,
+        seed=seed, layout=layout, say=say,
+    )  # fmt: skip
     told(folder=str(out), table=str(out / "frontier.md"))
     say(f"table: {out / 'frontier.md'}")
 

@@ -14,8 +14,8 @@ So what the released film tells of the patient's film beyond the record is bound
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -54,14 +54,6 @@ class TwinOptions(Report):
         from updp.methods.updp.projection import Projection
 
         return Projection("top-k", self.top_k, self.bonus, 0.0)
-
-    @classmethod
-    def choose(cls, given: Mapping[str, Any]) -> type[Self]:
-        return cls
-
-    @classmethod
-    def names(cls) -> list[str]:
-        return list(cls.model_fields)
 
 
 class Twins(UPDP):

@@ -10,6 +10,7 @@ search does not use is refused by an error that names both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -91,6 +92,8 @@ class PromptSearch(OnPack.Options):
     @classmethod
     def choose(cls, given: Mapping[str, Any]) -> Any:
         """The search that ``mode`` and ``search`` name."""
+        if cls is not PromptSearch:
+            return cls
         chosen = choose_search(given)
         mode, search = chosen.names_of()
         named = f"search = {search!r}" if mode == "resolved" else f"mode = {mode!r}"
@@ -104,11 +107,8 @@ class PromptSearch(OnPack.Options):
 
     @classmethod
     def names(cls) -> list[str]:
-        return list(dict.fromkeys(name for one in cls._all() for name in one.model_fields))
-
-    @classmethod
-    def _all(cls) -> tuple[type[PromptSearch], ...]:
-        return (PromptSearch, *SEARCHES)
+        every = (PromptSearch, *SEARCHES) if cls is PromptSearch else (cls,)
+        return list(dict.fromkeys(name for one in every for name in one.model_fields))
 
     @classmethod
     def names_of(cls) -> tuple[str, str]:
@@ -267,6 +267,8 @@ class _Published(_KeepsReport):
 
     trials: int
 
+    algorithm: ClassVar[str]  # where it is
+
     def find(self, task: Task, strength: float) -> Prompts:
         import torch
 
@@ -276,11 +278,8 @@ class _Published(_KeepsReport):
         streams = [torch.Generator().manual_seed(int(rng.integers(2**62))) for rng in task.rngs]
         search = Search(task.start.ids, task.start.mask, moving, streams)
         targets = Targets(task.vlm, task.vocabulary, task.targets)
-        return self.algorithm()(targets, search, round(self.steps * (1 - strength)), self.trials)
-
-    def algorithm(self) -> Algorithm:
-        """The search."""
-        raise NotImplementedError
+        algorithm: Algorithm = resolve_name(self.algorithm)
+        return algorithm(targets, search, round(self.steps * (1 - strength)), self.trials)
 
 
 class MMA(_Published):
@@ -290,10 +289,7 @@ class MMA(_Published):
     steps: int = Field(500, ge=0, description="Iterations at strength 0.")
     trials: int = Field(512, ge=1, description="Prompts scored per iteration.")
 
-    def algorithm(self) -> Algorithm:
-        from updp.methods.updp.mma import greedy_coordinate
-
-        return greedy_coordinate
+    algorithm = "updp.methods.updp.mma:greedy_coordinate"
 
 
 class STEPS(_Published):
@@ -303,19 +299,23 @@ class STEPS(_Published):
     steps: int = Field(100, ge=0, description="Iterations at strength 0.")
     trials: int = Field(1000, ge=1, description="Prompts scored per iteration.")
 
-    def algorithm(self) -> Algorithm:
-        from updp.methods.updp.steps import tensor_train
-
-        return tensor_train
+    algorithm = "updp.methods.updp.steps:tensor_train"
 
 
-class Raw(PromptSearch):
-    """The paper's baseline without de-identification: the whole report as it came, no list and no optimisation."""
-
-    search: Literal["raw"] = "raw"
+class _Unlisted(PromptSearch):
+    """A baseline of the paper without lists: its prompts may hold anything."""
 
     lists: ClassVar[bool] = False
     replaces: ClassVar[bool] = False
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("top-k", 1, 0.0, 0.0)
+
+
+class Raw(_Unlisted):
+    """The paper's baseline without de-identification: the whole report as it came, no list and no optimisation."""
+
+    search: Literal["raw"] = "raw"
 
     def start_init(self) -> RawInit:
         return "raw"
@@ -323,16 +323,13 @@ class Raw(PromptSearch):
     def start_free(self, strength: float, room: int) -> int | None:
         return 0
 
-    def projection(self, strength: float) -> Projection:
-        return _projection("top-k", 1, 0.0, 0.0)
-
     def find(self, task: Task, strength: float) -> Prompts:
         return _align(task, steps=0, fixed=task.start.fixed)
 
 
-class Similarity(PromptSearch):
+class Similarity(_Unlisted):
     """The paper's ablation with target similarity and without lists: the whole report, every token of it optimised
-    towards the film over all tokens of the vocabulary. A baseline: its prompts may hold anything."""
+    towards the film over all tokens of the vocabulary."""
 
     search: Literal["similarity"] = "similarity"
     init: RawInit = Field("raw", description="Start from the whole report, its allowed words, or random ones.")
@@ -341,14 +338,8 @@ class Similarity(PromptSearch):
     straight_through: StraightThrough = True
     iterations: Iterations = 1
 
-    lists: ClassVar[bool] = False
-    replaces: ClassVar[bool] = False
-
     def start_init(self) -> RawInit:
         return self.init
-
-    def projection(self, strength: float) -> Projection:
-        return _projection("top-k", 1, 0.0, 0.0)
 
     def find(self, task: Task, strength: float) -> Prompts:
         return _align(
