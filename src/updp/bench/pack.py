@@ -169,7 +169,7 @@ def bench_generator(
 
 @torch.no_grad()
 def outside_figures(real: Tensor, made: Tensor, patients: NDArray[np.str_]) -> Figures:
-    """Fréchet distance and coverage in features that no film taught, where the package with them is installed."""
+    """Fréchet distance and coverage in features of a network that was trained on no film, where it is installed."""
     if not has_imagenet():
         return {}
     network = EfficientNetLite0().eval()
@@ -268,7 +268,7 @@ def bench_speed(pack: Pack, corpus: Corpus | None = None, rng: np.random.Generat
     yardstick = (before + convolution()) / 2
     return {
         "threads": float(threads),
-        "seconds a film": seconds,
+        "seconds per film": seconds,
         "GFLOP a film": per_film / 1e9,
         "GFLOP/s": per_film / seconds / 1e9,
         "convolution GFLOP/s": yardstick / 1e9,

@@ -128,11 +128,11 @@ def bench_identity(
     out: Annotated[Path, typer.Option(help="Where the table goes; run again to resume.")] = Path("identity"),
     pack: PackOption = None,
     strength: Annotated[float, typer.Option(min=0.0, max=1.0, help="Strength of UPDP.")] = 0.0,
-    patients: Annotated[int, typer.Option(min=3, help="Patients to name in each world.")] = 50,
+    patients: Annotated[int, typer.Option(min=3, help="Patients to name in each group.")] = 50,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
     layout: LayoutOption = None,
 ) -> None:
-    """UPDP's identity experiment: patients the generator met, and patients it did not."""
+    """UPDP's identity experiment: patients the generator was trained on, and others."""
     from updp.bench.identity import bench_identity as measure
 
     measure(data, out.absolute(), pack=pack, strength=strength, patients=patients, quick=quick, layout=layout, say=say)

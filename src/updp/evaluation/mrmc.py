@@ -2,8 +2,8 @@
 
 Obuchowski and Rockette (1995), "Hypothesis testing of diagnostic accuracy for multiple readers and multiple tests",
 with jackknife covariances and the degrees of freedom of Hillis (2007), "A comparison of denominator degrees of freedom
-methods for multiple observer ROC analysis". Readers and cases are both random: the interval speaks of other readers
-and other patients, not of these alone.
+methods for multiple observer ROC analysis". Readers and cases are both random: the interval holds for other readers
+and other patients, not for these alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What every source shares: the promise it keeps, safe paths, compact indexes, lazy reading.
 
-A source is the first station of the flow. Iterating it yields one ``Study`` a film without pixels, in the order of the
-layout's own table (or of sorted paths), and a ``Refusal`` for whatever can be seen to be wrong already; ``load`` runs
-in a worker and reads the rest. Nothing is remembered between rows but the compact indexes that joins need.
+A source is the first station of the flow. Iterating it yields one ``Study`` without pixels per film, in the order of
+the layout's own table (or of sorted paths), and a ``Refusal`` for whatever can be seen to be wrong already; ``load``
+runs in a worker and reads the rest. Nothing is remembered between rows but the compact indexes that joins need.
 """
 
 from __future__ import annotations

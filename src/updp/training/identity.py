@@ -194,9 +194,9 @@ def identity_figures(
     both = np.array([*genuine, *impostor])
     scores = (embedded[both[:, 0]] * embedded[both[:, 1]]).sum(1)
     truth = np.arange(len(both)) < len(genuine)
-    shelf = sorted(rng.permutation(names)[:gallery])
+    enrolled = sorted(rng.permutation(names)[:gallery])
     probes, kept = [], []
-    for name in shelf:
+    for name in enrolled:
         order = rng.permutation(people[name])
         kept.append(order[0])
         if len(order) > 1:

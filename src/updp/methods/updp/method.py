@@ -332,7 +332,7 @@ class FilmCheck:
 
 def words_of(study: Study, rng: np.random.Generator, *, raw: bool = False) -> str:
     """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none. ``raw``
-    takes the report as it is handed over: in a release that is cleaned text, in a bench the source's own."""
+    takes the whole report: in a release that is cleaned text, in a bench the text of the source."""
     from updp.domains.chest.words import compose
     from updp.training.prompts import SECTIONS, clean_sentences
 

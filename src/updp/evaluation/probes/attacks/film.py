@@ -107,7 +107,7 @@ def score(linker: Linker, pairs: Genuine, patients: NDArray[np.str_]) -> Scores:
     won, met = np.zeros(there.shape), np.zeros(there.shape)
     first, twins = np.zeros(len(pairs)), np.zeros(len(pairs))
     for twin, place in zip(pairs.twins.T, stand_ins.T, strict=True):
-        # A twin of the impostor's own patient would find the impostor: it stands in for nobody.
+        # A twin of the impostor's own patient would find the impostor: it is left out.
         fair = there & (twin != NONE)[:, None] & (patients[twin][:, None] != others)
         above = _above(similarity[place, real][:, None], similarity[place[:, None], impostors])
         won += np.where(fair, above, 0)

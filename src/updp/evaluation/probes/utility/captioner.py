@@ -252,7 +252,7 @@ def _words(text: str) -> int:
 def train_captioner(
     maps: NDArray[Any], reports: Sequence[str], vocabulary: Vocabulary, config: CaptionerConfig, seed: int
 ) -> Captioner:
-    """A captioner of these films and reports, each met as often as any other."""
+    """A captioner of these films and reports, each used equally often."""
     if not len(maps):
         raise ValueError("a captioner needs films with reports")
     with seeded(seed):

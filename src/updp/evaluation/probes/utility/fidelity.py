@@ -72,7 +72,7 @@ class Images(Probe):
         return power_by_band(real, released, small.patients[rows], seed=seed, draws=effort.draws)
 
     def _outside(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
-        """Distances in the space of a network that no film taught to overlook anything, where it is installed."""
+        """Distances in the features of a network that was trained on no film, where it is installed."""
         names = (f"FD-{IMAGENET} without bias", f"real or released, AUC [{IMAGENET}]")
         rows = _compared(small, effort)
         patients = len(set(small.patients[rows].tolist()))

@@ -86,10 +86,10 @@ class Regime:
 def drawn(patients: NDArray[Any], *purpose: object) -> list[str]:
     """Patients in a random order; each has a random number of its own, so that one that is kept back moves no other."""
 
-    def lot(patient: str) -> bytes:
+    def number(patient: str) -> bytes:
         return hashlib.sha256(repr((*purpose, patient)).encode()).digest()
 
-    return sorted(map(str, np.unique(patients)), key=lot)
+    return sorted(map(str, np.unique(patients)), key=number)
 
 
 def hospitals(exhibit: Exhibit, rows: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
