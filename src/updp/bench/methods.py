@@ -138,7 +138,7 @@ def bench_methods(
     rows: list[Row] = []
     for setting in todo:
         rows.append(measured_row(sample, setting, models, budget, seed, tables, out, probes))
-        say(described(rows[-1]))
+        say(describe_row(rows[-1]))
     about = {
         "films": len(sample),
         "patients": counted,
@@ -186,7 +186,7 @@ def measured_row(
     return Row(setting, measured, made.seconds, made.kept_back, len(sample))
 
 
-def described(row: Row) -> str:
+def describe_row(row: Row) -> str:
     """A row in one line."""
     parts = [row.setting.label]
     for column in (BEYOND, RELATIVE):

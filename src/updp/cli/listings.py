@@ -15,7 +15,7 @@ from updp.cli.session import say, told
 def methods() -> None:
     """The de-identification methods there are."""
     from updp.methods import METHODS, UnknownMethod, method_info
-    from updp.methods.listing import described
+    from updp.methods.listing import describe_method
 
     listed: dict[str, dict[str, list[str]]] = {}
     told(methods=listed)
@@ -27,7 +27,7 @@ def methods() -> None:
             say(f"{typer.style(name, bold=True)}  {error}")
             continue
         say(f"{typer.style(info.name, bold=True)}  {info.summary}")
-        for line, text in described(info):
+        for line, text in describe_method(info):
             listed[name].setdefault(line, []).append(text)
             say(f"    {line:<10}{text}")
     say("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")

@@ -13,7 +13,7 @@ from updp.core.questions import QUESTIONS, Outcome
 from updp.evaluation.probes.attacks.film import DELTA, ENOUGH, LINKAGE, RANK, Film
 from updp.evaluation.probes.attacks.matching import genuine_pairs
 from updp.evaluation.probes.attacks.record import ALONE, SMALLEST, Record, cells
-from updp.evaluation.probes.base import cross_fitted
+from updp.evaluation.probes.base import cross_fit
 from updp.release.gate import judge
 
 pytestmark = pytest.mark.numeric
@@ -129,13 +129,13 @@ def test_a_record_nobody_shares_is_counted_and_left_out(sixty):
 
 
 def test_few_patients_are_scored_in_turn_and_many_as_they_are_split(sixty):
-    parts = cross_fitted(sixty, 0, ENOUGH)
+    parts = cross_fit(sixty, 0, ENOUGH)
     asked = [set(part.patients[part.rows("test")]) for part in parts]
     assert len(parts) == 3
     assert set.union(*asked) == set(sixty.patients)
     assert sum(map(len, asked)) == 60
     many = exhibit(patients=2 * ENOUGH, films=1, size=16)
-    assert cross_fitted(many, 0, ENOUGH) == [many]
+    assert cross_fit(many, 0, ENOUGH) == [many]
 
 
 def test_too_few_patients_leave_the_question_unanswered_and_say_how_many_it_takes(tmp_path):

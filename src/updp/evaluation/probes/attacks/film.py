@@ -36,7 +36,7 @@ from updp.evaluation.probes.base import (
     Probe,
     absent,
     by_patient,
-    cross_fitted,
+    cross_fit,
     roc_points,
     too_few,
 )
@@ -158,7 +158,7 @@ class Film(Probe):
         parts: list[Scores] = []
         about: dict[str, Any] = {"unmatched": 0, "held_out_auc": [], "training_patients": []}
         ways: set[str] = set()
-        for originals in cross_fitted(inquiry.originals, inquiry.seed, ENOUGH):
+        for originals in cross_fit(inquiry.originals, inquiry.seed, ENOUGH):
             exhibit, linker = self.attacker(inquiry, originals, protocol)
             rng = np.random.default_rng([inquiry.seed, *protocol.encode()])
             rows = exhibit.rows(*SCORED)

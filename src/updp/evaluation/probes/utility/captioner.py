@@ -166,7 +166,7 @@ class Decoder(nn.Module):
         return functional.linear(self.norm(x), self.tokens.weight, self.often), kept
 
 
-def standardised(maps: NDArray[Any]) -> NDArray[np.float32]:
+def standardise(maps: NDArray[Any]) -> NDArray[np.float32]:
     """Maps of a set of films, every channel by how it varies over them.
 
     Channels differ by orders of magnitude, and what tells films apart is in the small ones. Sets are standardised each
