@@ -29,6 +29,10 @@ from updp.evaluation.intervals import Interval
 from updp.evaluation.probes.utility.image_metrics import ssim
 from updp.methods.updp.method import words_of
 
+#: The tables.
+STARTING, BY_LENGTH, BY_ITERATION = (
+    "initialisation (Table 3)", "prompt length (Figure 5)", "content iterations (Figure 4)",
+)  # fmt: skip
 #: Prompt lengths of Figure 5, and content iterations of Figure 4.
 LENGTHS = (2, 4, 8, 16, 32, 48)
 ITERATIONS = (1, 2, 3, 4, 5)
@@ -67,13 +71,13 @@ class Row:
 def settings() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Every table, setting and its options."""
     for name, (_, options) in STARTS.items():
-        yield "initialisation (Table 3)", name, options
+        yield STARTING, name, options
     for reading, options in READINGS.items():
         for length in LENGTHS:
-            yield f"prompt length (Figure 5), {reading}", str(length), {**options, "length": length}
+            yield f"{BY_LENGTH}, {reading}", str(length), {**options, "length": length}
     for reading, options in READINGS.items():
         for count in ITERATIONS:
-            yield f"content iterations (Figure 4), {reading}", str(count), {**options, "iterations": count}
+            yield f"{BY_ITERATION}, {reading}", str(count), {**options, "iterations": count}
 
 
 def bench_generated(sources: Sequence[Path], out: Path, **options: Unpack[PromptOptions]) -> list[Row]:
@@ -151,7 +155,7 @@ def markdown(rows: Sequence[Row]) -> str:
     out = []
     for table in dict.fromkeys(row.table for row in rows):
         part = [row for row in rows if row.table == table]
-        published = table.startswith("initialisation")
+        published = table == STARTING
         heads = ["setting", "second vlm × 100", "optimised vlm × 100", "SSIM to the real film", "loss"]
         heads += ["published"] * published
         cells = [
@@ -172,8 +176,8 @@ def markdown(rows: Sequence[Row]) -> str:
 def draw(rows: Sequence[Row], out: Path) -> None:
     """Figures 4 and 5: a curve per reading, score and loss by length, SSIM by iteration."""
     for name, head, across in (
-        ("length", "prompt length (Figure 5)", "prompt length, tokens"),
-        ("iterations", "content iterations (Figure 4)", "content iterations"),
+        ("length", BY_LENGTH, "prompt length, tokens"),
+        ("iterations", BY_ITERATION, "content iterations"),
     ):
         figure, (by_score, by_ssim, by_loss) = panels(9, 3.2, 3)
         for reading in READINGS:
