@@ -342,13 +342,8 @@ class Similarity(_Unlisted):
         return self.init
 
     def find(self, task: Task, strength: float) -> Prompts:
-        return _align(
-            task,
-            steps=round(self.steps * (1 - strength)),
-            rate=self.rate,
-            straight_through=self.straight_through,
-            iterations=self.iterations,
-        )
+        n = round(self.steps * (1 - strength))
+        return _align(task, steps=n, rate=self.rate, straight_through=self.straight_through, iterations=self.iterations)
 
 
 class Algorithm1(PromptSearch):
