@@ -1,17 +1,24 @@
-# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make docs`, `make wheel`.
+# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make test-numeric`, `make docs`, `make wheel`.
 PYTHON ?= python3.11
 PIP = .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 export PIP_CONSTRAINT =
+# Else every process that a test starts compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 # A processor without AVX-512, as far as variables go: what holds here only by how one kind rounds fails there.
 OTHER = ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell
 
 demo: .venv/.demo
 	.venv/bin/updp demo --out demo-out
 
+# mypy has one thread: it runs beside the tests, and its faults are printed after theirs.
 test: .venv/.dev .venv/.browser .venv/.dcmtk
 	.venv/bin/ruff check .
-	.venv/bin/mypy
-	.venv/bin/python -m pytest -n 2 --dist loadfile
+	.venv/bin/mypy > .venv/mypy.txt & types=$$!; \
+	  .venv/bin/python -m pytest -n 2 --dist loadfile; tests=$$?; \
+	  wait $$types; types=$$?; cat .venv/mypy.txt; test $$tests = 0 -a $$types = 0
+
+# What computes with networks, once more as another processor does.
+test-numeric: .venv/.dev
 	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
 	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
 
@@ -53,4 +60,4 @@ docs: .venv/.docs
 clean:
 	rm -rf .venv demo-out site
 
-.PHONY: demo test wheel docs clean
+.PHONY: demo test test-numeric wheel docs clean

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from updp.bench.ablation import validation_studies
+from updp.bench.prompts import validation_studies
 from updp.core.record import Study
 from updp.methods.updp.method import UPDP
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,20 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs POSIX"))
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory):
+    """One folder per test. `mktemp` looks at every folder it has made for the next free number, two a test are slow."""
+    root = tmp_path_factory.mktemp("homes")
+    return (root / str(n) for n in count())
+
+
 @pytest.fixture(autouse=True)
-def _no_home(tmp_path_factory, monkeypatch):
+def _no_home(_homes, monkeypatch):
     """Keep tests away from the user's own key and cache."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    home = next(_homes)
+    for name in ("config", "cache"):
+        (home / name).mkdir(parents=True)
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(home / name))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The identity experiment in both worlds: who is scored, and that attackers learn on others."""
+"""The identity experiment in both groups: who is scored, and that attackers learn on others."""
 
 import json
 from dataclasses import replace
@@ -25,24 +25,24 @@ def source(tmp_path):
     return Hospital(tmp_path / "export", films=120).write()
 
 
-def test_the_two_worlds_share_their_teachers_and_no_scored_patient(pack, source):
+def test_the_two_groups_share_their_teachers_and_no_scored_patient(pack, source):
     models = load_pack(pack)
     opened = open_source(source)
     studies = list(opened)
     placed = {name: {s.patient_id: place(models)(s, opened.layout) for s in studies}
-              for name, place in (("met", identity.met), ("unmet", identity.unmet))}  # fmt: skip
+              for name, place in (("trained", identity.score_trained), ("others", identity.score_others))}  # fmt: skip
     scored = {name: {p for p, split in found.items() if split == "test"} for name, found in placed.items()}
     taught = {name: {p for p, split in found.items() if split == "train"} for name, found in placed.items()}
-    assert scored["met"]
-    assert scored["unmet"]
-    assert not scored["met"] & scored["unmet"]
-    assert taught["met"] == taught["unmet"]
+    assert scored["trained"]
+    assert scored["others"]
+    assert not scored["trained"] & scored["others"]
+    assert taught["trained"] == taught["others"]
     learned = {s.patient_id for s in studies if split_for(opened.layout, s, rule_of(models)) == "train"}
-    assert scored["met"] <= learned
-    assert not (scored["unmet"] | taught["unmet"]) & learned
+    assert scored["trained"] <= learned
+    assert not (scored["others"] | taught["others"]) & learned
 
 
-def test_every_setting_is_named_in_both_worlds_beside_the_published_figure(pack, source, tmp_path, monkeypatch):
+def test_every_setting_is_named_in_both_groups_beside_the_published_figure(pack, source, tmp_path, monkeypatch):
     monkeypatch.setattr(identity, "PLANS", (("keep", {}, "97.21"), ("blur", {}, "4.57")))
     asked = []
 
@@ -55,20 +55,20 @@ def test_every_setting_is_named_in_both_worlds_beside_the_published_figure(pack,
             source, tmp_path / "out", pack=pack, patients=5, quick=True, probes=probes, say=lambda line: None
         )
 
-    worlds = run()
-    assert [world.name for world in worlds] == ["met by the generator", "not met"]
-    assert all(len(world.rows) == 2 for world in worlds)
+    groups = run()
+    assert [group.name for group in groups] == ["training patients", "other patients"]
+    assert all(len(group.rows) == 2 for group in groups)
     text = (tmp_path / "out" / "identity.md").read_text()
     assert text.count("97.21") == 2
     assert text.count("50.0 [40.0, 60.0], chance 10.0") == 4
     assert len(json.loads((tmp_path / "out" / "identity.json").read_text())) == 2
-    assert sweep(tmp_path / "out", skip=("met-by-the-generator/.cache", "not-met/.cache")) == []
+    assert sweep(tmp_path / "out", skip=("training-patients/.cache", "other-patients/.cache")) == []
     run()
     assert len(asked) == 4  # a second call resumes
 
 
-def test_a_source_of_neither_world_is_said_so(pack, source, tmp_path, monkeypatch):
-    for name in ("met", "unmet"):
+def test_a_source_of_neither_group_is_said_so(pack, source, tmp_path, monkeypatch):
+    for name in ("score_trained", "score_others"):
         monkeypatch.setattr(identity, name, lambda pack: lambda study, layout: None)
-    with pytest.raises(NoSample, match="either world"):
+    with pytest.raises(NoSample, match="either group"):
         identity.bench_identity(source, tmp_path / "out", pack=pack, say=lambda line: None)

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from updp.core.metrics import Metric, Metrics, serve
+from updp.core.metrics import Metric, Metrics, families, serve
 
 
 @pytest.fixture
@@ -46,3 +46,13 @@ def test_a_server_answers_at_one_address_only(metrics):
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.mark.parametrize("service", ["receive", "watch"])
+def test_what_a_service_publishes_has_words_and_the_kind_that_its_name_says(service: str) -> None:
+    found = families(service)
+    assert {one.kind for one in found.values()} == {"counter", "gauge"}
+    for name, one in found.items():
+        assert name.startswith("updp_")
+        assert (one.kind == "counter") == name.endswith("_total")
+        assert one.help.endswith(".")

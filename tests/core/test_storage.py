@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from updp.core.storage import write_bytes, writing
+from updp.core.storage import OutputError, lock_folder, write_bytes, writing
 
 
 class Stop(Exception):
@@ -63,3 +63,20 @@ def test_a_fresh_file_never_takes_the_place_of_another(tmp_path, monkeypatch, li
         late()
     assert (tmp_path / "a").read_bytes() == b"one"
     assert (tmp_path / "b").read_bytes() == b"meanwhile"
+
+
+def test_a_folder_is_locked_until_the_block_ends(tmp_path):
+    busy = RuntimeError("taken")
+    with lock_folder(tmp_path / "a" / "b", "lock", busy), pytest.raises(RuntimeError, match="taken"):
+        lock_folder(tmp_path / "a" / "b", "lock", busy)
+    with lock_folder(tmp_path / "a" / "b", "lock", busy):
+        pass
+
+
+@pytest.mark.posix
+def test_a_locked_folder_is_its_owners_alone_and_a_file_in_its_place_is_explained(tmp_path):
+    with lock_folder(tmp_path / "a", "lock", RuntimeError("taken")):
+        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputError, match="cannot be written"):
+        lock_folder(tmp_path / "file", "lock", RuntimeError("taken"))

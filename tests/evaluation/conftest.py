@@ -1,9 +1,15 @@
+import copy
+import shutil
+
 import pytest
 
 import updp
-from tests.conftest import Hospital
+from tests.conftest import PLAIN, Hospital
 from tests.evaluation.fake_probes import Budget
+from updp.core.keys import Key
+from updp.core.policy import Policy
 from updp.evaluation import evaluate as module
+from updp.release.assemble import finished
 
 
 @pytest.fixture(autouse=True)
@@ -15,15 +21,24 @@ def _small(monkeypatch, request):
     monkeypatch.setattr(module, "learned_in", lambda folder: None)
 
 
-@pytest.fixture
-def made(tmp_path, key, policy):
-    """A release of twenty invented patients, with its source."""
-    hospital = Hospital(tmp_path / "export", films=40)
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    root = tmp_path_factory.mktemp("made")
+    hospital = Hospital(root / "export", films=40)
     for n, row in enumerate(hospital.rows):
         row |= {"age": str(30 + n % 40), "sex": "FM"[n // 2 % 2]}
     hospital.write()
-    outcome = updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1)
-    return hospital, outcome
+    updp.deidentify(hospital.root, root / "out", policy=Policy.parse(PLAIN), key=Key(bytes(range(32))), workers=1)
+    return hospital
+
+
+@pytest.fixture
+def made(tmp_path, made_once):
+    """A release of twenty invented patients, with its source: a copy that a test may damage."""
+    shutil.copytree(made_once.root.parent, tmp_path, dirs_exist_ok=True)
+    hospital = copy.deepcopy(made_once)
+    hospital.root = tmp_path / "export"
+    return hospital, finished(tmp_path / "out")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from updp.core.measurement import TooFewPatients
-from updp.evaluation.mrmc import analysed, compare, jackknifed
+from updp.evaluation.mrmc import analyse_areas, compare, jackknife_areas
 
 #: Empirical AUCs of the five readers of Van Dyke et al. (1993) for cine and spin echo, as printed with the data.
 VAN_DYKE = np.array(
@@ -29,7 +29,7 @@ def ratings(seed: int, readers: int = 4, cases: int = 60, gain: float = 0.0) -> 
 
 def test_the_published_analysis_of_van_dyke():
     # Hillis (2007), table of the Obuchowski-Rockette analysis with jackknife covariances.
-    found = analysed(VAN_DYKE, 0.0008022883, 0.0003466137, 0.0003440748, 0.0002390284)
+    found = analyse_areas(VAN_DYKE, 0.0008022883, 0.0003466137, 0.0003440748, 0.0002390284)
     assert found.mean_square == pytest.approx(0.004796171, rel=1e-5)
     assert found.interaction == pytest.approx(0.0005510306, rel=1e-4)
     assert found.f == pytest.approx(4.456319, rel=1e-4)
@@ -40,7 +40,7 @@ def test_the_published_analysis_of_van_dyke():
 
 def test_areas_and_jackknife_are_those_of_their_definition():
     truth, seen = ratings(0, readers=2, cases=30)
-    areas, covariance = jackknifed(truth, seen)
+    areas, covariance = jackknife_areas(truth, seen)
     assert areas[1, 0] == pytest.approx(roc_auc_score(truth, seen[1, 0]))
     flat = seen.reshape(4, -1)
     without = np.array([[roc_auc_score(np.delete(truth, i), np.delete(row, i)) for i in range(30)] for row in flat])

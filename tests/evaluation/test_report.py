@@ -17,7 +17,7 @@ from updp.evaluation.report import (
     curve_points,
     read_frontier,
     summary,
-    thinned,
+    thin_curve,
     verdict_sentence,
 )
 from updp.release.construction import CHECKED
@@ -119,9 +119,9 @@ def test_curves_come_as_rows_or_columns_and_gaps_are_left_out():
     assert curve_points({"x": [0.0, 0.5], "y": [0.1, 0.6]}) == rows
     assert curve_points([[0.0, None], [1.0, float("nan")]]) == []
     long = [[float(n), 0.0] for n in range(1000)]
-    assert thinned(long)[0] == long[0]
-    assert thinned(long)[-1] == long[-1]
-    assert len(thinned(long)) <= 120
+    assert thin_curve(long)[0] == long[0]
+    assert thin_curve(long)[-1] == long[-1]
+    assert len(thin_curve(long)) <= 120
 
 
 def test_what_a_release_adds_stands_in_the_first_table_and_further_views_below():

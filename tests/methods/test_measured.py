@@ -9,7 +9,7 @@ from updp.core.keys import Key
 from updp.core.measurement import Measurement
 from updp.core.policy import MethodPolicy
 from updp.methods import METHODS, method_info
-from updp.methods.listing import described
+from updp.methods.listing import describe_method
 from updp.methods.measured import (
     FIGURES,
     BadMeasurements,
@@ -97,7 +97,7 @@ def test_an_entry_without_its_figures_form_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_listed_with_knob_guarantee_and_figures(name):
-    lines = [line for line, _ in described(method_info(name))]
+    lines = [line for line, _ in describe_method(method_info(name))]
     assert lines[:2] == ["strength", "guarantee"]
     assert "measured" in lines
 

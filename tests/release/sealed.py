@@ -14,7 +14,7 @@ from updp.core.policy import Policy
 from updp.pipeline.run import deidentify
 from updp.release import manifest
 from updp.release.assemble import restate
-from updp.release.evidence import Content, judged
+from updp.release.evidence import Content, judge_release
 from updp.release.signature import Seal, check_signature, checksum_line, content_sum, file_sum, public_key, sign
 
 HOSPITAL, STRANGER = Key(bytes(range(32))), Key(bytes(32))
@@ -34,7 +34,7 @@ def passed(release: Path, evidence=GOOD) -> Path:
     measured = [replace(m, question=name) for name, found in evidence.items() for m in found]
     rows = list(manifest.read(release / "manifest.parquet"))
     content = Content(len(rows), sum(row["has_report"] for row in rows), disjoint=True)
-    verdict = judged(policy, content, 0, facts["tallies"], measured)
+    verdict = judge_release(policy, content, 0, facts["tallies"], measured)
     facts |= {
         "measurements": [m.to_json() for m in measured],
         "evaluation": {"content_sha256": content_sum(release)},

@@ -325,7 +325,8 @@ def test_every_mapping_that_ships_is_tested():
 def test_a_public_set_is_recognised_by_its_real_header_and_read(tmp_path, name):
     make, expected = SETS[name]
     make(tmp_path)
-    assert recognise(tmp_path) == ["manifest"] or recognise(tmp_path) == ["dicom", "manifest"]
+    of_dicom = any(path.read_bytes()[128:132] == b"DICM" for path in tmp_path.rglob("*") if path.is_file())
+    assert recognise(tmp_path) == (["dicom", "manifest"] if of_dicom else ["manifest"])
     source = open_source(tmp_path, "manifest")
     first = next(iter(source))
     assert isinstance(first, Study)

@@ -7,29 +7,17 @@ vlm scores its own result, so a second one (``judge``, never optimised against) 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from updp.core.global_state import limited
-from updp.core.reasons import Refused
-from updp.core.record import BENCHMARK_KEY, Study, split_of
-from updp.domains.chest import PACK
-from updp.evaluation.intervals import Interval, bootstrap
-from updp.imaging.square import square
-from updp.methods.updp.method import UPDP
-from updp.sources import open_source
-from updp.training.corpus import NoUsableFilm
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Say = Callable[[str], None]
+from updp.bench.prompts import PromptBench, PromptOptions
+from updp.bench.tables import panels, plot_intervals, save
+from updp.core.markdown import table_lines
+from updp.evaluation.intervals import Interval
 
 #: Published image-text scores (BiomedCLIP, average [min, max]) of the paper's Table 3, for the column beside ours.
 PUBLISHED = {
@@ -74,50 +62,18 @@ class Gain:
     judge: Interval | None
 
 
-def validation_studies(sources: Sequence[Path], limit: int) -> Iterator[Study]:
-    """Films with their reports or labels of validation patients: the source's own split, else the public one."""
-    for path in sources:
-        source = open_source(path)
-
-        def held_out(source: Any = source) -> Iterator[Study]:
-            for item in source:
-                if isinstance(item, Study) and (item.split or split_of(item.patient_id, BENCHMARK_KEY)) == "val":
-                    try:
-                        loaded = source.load(item)
-                    except Refused:
-                        continue
-                    yield loaded.but(pixels=square(loaded.pixels, 256, "pad"))
-
-        yield from islice(held_out(), limit)
-
-
-def bench_ablation(
-    sources: Sequence[Path],
-    out: Path,
-    *,
-    pack: str = PACK,
-    judge: str | None = None,
-    films: int = 64,
-    seed: int = 0,
-    say: Say = print,
-) -> list[Row]:
+def bench_ablation(sources: Sequence[Path], out: Path, **options: Unpack[PromptOptions]) -> list[Row]:
     """Run every ablation, write ``ablation.json``, ``ablation.md`` and pictures to ``out``."""
-    import torch
-
-    studies = list(validation_studies(sources, films))
-    if not studies:
-        raise NoUsableFilm("the sources hold no validation film that can be read")
-    images = torch.from_numpy(np.stack([study.pixels for study in studies if study.pixels is not None]))[:, None]
-    bench = _Bench(pack, studies, images, second_vlm(judge), seed)
+    bench = _Bench(sources, **options)
     rows: list[Row] = []
 
-    def add(table: str, setting: str, **options: Any) -> None:
-        row = bench.row(table, setting, options)
+    def add(table: str, setting: str, **chosen: Any) -> None:
+        row = bench.row(table, setting, chosen)
         rows.append(row)
-        say(f"{table:>16}  {setting:<28} {row.score:6.2f} [{row.low:.2f}, {row.high:.2f}] ± {row.interval:.2f}")
+        bench.say(f"{table:>16}  {setting:<28} {row.score:6.2f} [{row.low:.2f}, {row.high:.2f}] ± {row.interval:.2f}")
 
-    for name, options in INITIALISATIONS.items():
-        add("initialisation", name, **options)
+    for name, chosen in INITIALISATIONS.items():
+        add("initialisation", name, **chosen)
     for length in LENGTHS:
         add("length", str(length), length=length)
     for steps in STEPS:
@@ -129,51 +85,21 @@ def bench_ablation(
     add("projection", "every step (straight-through)")
     add("projection", "once at the end (paper)", straight_through=False)
     add("projection", "literal Algorithm 1", mode="literal")
-    gains = [bench.gain(start, rng=np.random.default_rng(seed)) for start in ("random", "report")]
-    out.mkdir(parents=True, exist_ok=True)
+    gains = [bench.gain(start) for start in ("random", "report")]
     written = {"rows": [asdict(row) for row in rows], "gains": [asdict(gain) for gain in gains]}
-    (out / "ablation.json").write_text(json.dumps(written, indent=2) + "\n")
-    (out / "ablation.md").write_text(markdown(rows, gains))
+    save(out, "ablation", written, markdown(rows, gains))
     draw(rows, out)
     return rows
 
 
-def second_vlm(judge: str | None) -> Any:
-    """The vlm that only scores: a judge file (`updp train judge`) or another pack."""
-    from updp.models import load_pack
-
-    if judge is None:
-        return None
-    if judge.endswith(".safetensors"):
-        from updp.bench.judge import load_judge
-
-        return load_judge(Path(judge))
-    return load_pack(judge).vlm
-
-
-class _Bench:
-    def __init__(self, pack: str, studies: list[Study], images: Tensor, judge: Any, seed: int) -> None:
-        import torch
-
-        self.pack, self.studies, self.images, self.judge, self.seed = pack, studies, images, judge, seed
-        self.loaded = UPDP(pack=pack).pack
+class _Bench(PromptBench):
+    def __init__(self, sources: Sequence[Path], **options: Unpack[PromptOptions]) -> None:
+        super().__init__(sources, **options)
         self.kept: dict[str, tuple[Any, Any]] = {}  # scores of the initialisation table, film by film
-        with torch.no_grad():
-            self.judged = judge.embed_images(images) if judge else None
 
     def row(self, table: str, setting: str, options: dict[str, Any]) -> Row:
-        import torch
-
-        method = UPDP(pack=self.pack, **({"temperature": 0.0} | options if "mode" not in options else options))
-        method.__dict__["pack"] = self.loaded
-        streams = [np.random.default_rng([self.seed, n]) for n in range(len(self.studies))]
-        with limited(1):  # as in a release
-            written = method.write(self.studies, self.images, 0.0, streams)
-        scores = 100 * np.array(written.scores)
-        marked = None
-        if self.judge is not None and self.judged is not None:
-            with torch.no_grad():
-                marked = 100 * (self.judge.embed_texts(written.texts) * self.judged).sum(1).numpy()
+        written = self.write(**({"temperature": 0.0} | options if "mode" not in options else options))[1]
+        scores, marked = 100 * np.array(written.scores), self.marks(written.texts)
         if table == "initialisation":
             self.kept[setting] = (scores, marked)
         half = 1.96 * float(scores.std(ddof=1)) / len(scores) ** 0.5 if len(scores) > 1 else float("nan")
@@ -182,38 +108,31 @@ class _Bench:
             table, setting, float(scores.mean()), float(scores.min()), float(scores.max()), mean, half, len(scores)
         )
 
-    def gain(self, start: str, rng: np.random.Generator) -> Gain:
+    def gain(self, start: str) -> Gain:
         (before, judged_before), (after, judged_after) = self.kept[start], self.kept[f"{start} + UPDP"]
-        patients = [study.patient_id for study in self.studies]
-
-        def over(difference: Any) -> Interval:
-            return bootstrap(np.mean, patients, difference, rng=rng, fewest=2)
-
-        judge = None if judged_before is None else over(judged_after - judged_before)
-        return Gain(start, over(after - before), judge)
+        judge = None if judged_before is None else self.over(judged_after - judged_before)
+        return Gain(start, self.over(after - before), judge)
 
 
 def markdown(rows: Sequence[Row], gains: Sequence[Gain] = ()) -> str:
     """The tables, published figures beside ours where there are any."""
     out = []
     if gains:
-        out += ["### What optimisation adds, same films", "", "| start | optimised vlm | second vlm |", "|---|---|---|"]
-        out += [f"| {gain.start} | {_signed(gain.score)} | {_signed(gain.judge)} |" for gain in gains]
-        out.append("")
+        lines = [(gain.start, _signed(gain.score), _signed(gain.judge)) for gain in gains]
+        out += ["### What optimisation adds, same films", ""]
+        out += table_lines(["start", "optimised vlm", "second vlm"], lines)
     for table in dict.fromkeys(row.table for row in rows):
         part = [row for row in rows if row.table == table]
         judged = any(row.judge is not None for row in part)
         published = table == "initialisation"
         heads = ["setting", "score, mean ± 95 %", "min, max"] + ["second vlm"] * judged + ["published"] * published
-        out += [f"### {table[0].upper()}{table[1:]}", "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-        for row in part:
-            cells = [row.setting, f"{row.score:.2f} ± {row.interval:.2f}", f"{row.low:.2f}, {row.high:.2f}"]
-            if judged:
-                cells.append("" if row.judge is None else f"{row.judge:.2f}")
-            if published:
-                cells.append(PUBLISHED.get(row.setting, ""))
-            out.append("| " + " | ".join(cells) + " |")
-        out.append("")
+        cells = [
+            [row.setting, f"{row.score:.2f} ± {row.interval:.2f}", f"{row.low:.2f}, {row.high:.2f}"]
+            + ["" if row.judge is None else f"{row.judge:.2f}"] * judged
+            + [PUBLISHED.get(row.setting, "")] * published
+            for row in part
+        ]
+        out += [f"### {table[0].upper()}{table[1:]}", "", *table_lines(heads, cells)]
     return "\n".join(out)
 
 
@@ -225,19 +144,15 @@ def _signed(interval: Interval | None) -> str:
 
 def draw(rows: Sequence[Row], out: Path) -> None:
     """Length and iterations as curves."""
-    from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process
-
     for table, label in (("length", "prompt length, tokens"), ("iterations", "optimisation steps")):
         part = [row for row in rows if row.table == table]
-        figure = Figure(figsize=(5, 3.4), layout="constrained")
-        axes = figure.subplots()
-        axes.errorbar([float(row.setting) for row in part], [row.score for row in part],
-                      [row.interval for row in part], marker="o", capsize=3, label="optimised vlm")  # fmt: skip
+        figure, (axes,) = panels(5, 3.4)
+        scores = [Interval(row.score, row.score - row.interval, row.score + row.interval) for row in part]
+        plot_intervals(axes, [float(row.setting) for row in part], scores, "optimised vlm")
         judged = [(float(row.setting), row.judge) for row in part if row.judge is not None]
         if judged:
             axes.plot(*zip(*judged, strict=True), marker="s", label="second vlm")
             axes.legend(frameon=False)
         axes.set_xlabel(label)
         axes.set_ylabel("image–text score × 100")
-        axes.spines[["top", "right"]].set_visible(False)
         figure.savefig(out / f"ablation-{table}.png", dpi=150)

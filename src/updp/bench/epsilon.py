@@ -8,29 +8,20 @@ The films that such prompts generate are measured by `updp bench frontier`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.bench.ablation import second_vlm, validation_studies
-from updp.core.global_state import limited
-from updp.core.storage import write_bytes
-from updp.domains.chest import PACK
-from updp.evaluation.intervals import Interval, bootstrap
+from updp.bench.prompts import PromptBench, PromptOptions
+from updp.bench.tables import cell, panels, plot_intervals, save
+from updp.core.markdown import table_lines
+from updp.evaluation.intervals import Interval
 from updp.methods.updp.method import UPDP
-from updp.training.corpus import NoUsableFilm
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from updp.core.record import Study
-
-Say = Callable[[str], None]
 #: Budgets of a study.
 EPSILONS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 #: Stand for the two ends: too small and too large for the film to count, or for chance to.
@@ -59,81 +50,43 @@ class Row:
     films: int
 
 
-def bench_epsilon(
-    sources: Sequence[Path],
-    out: Path,
-    *,
-    pack: str = PACK,
-    judge: str | None = None,
-    films: int = 64,
-    seed: int = 0,
-    say: Say = print,
-) -> list[Row]:
+def bench_epsilon(sources: Sequence[Path], out: Path, **options: Unpack[PromptOptions]) -> list[Row]:
     """Measure every budget, write ``epsilon.json``, ``epsilon.md`` and a picture to ``out``."""
-    import torch
-
-    second = second_vlm(judge)
-    studies = list(validation_studies(sources, films))
-    if not studies:
-        raise NoUsableFilm("the sources hold no validation film that can be read")
-    images = torch.from_numpy(np.stack([study.pixels for study in studies if study.pixels is not None]))[:, None]
-    bench = _Bench(pack, studies, images, second, seed)
+    bench = _Bench(sources, **options)
     rows = []
     for variant in VARIANTS:
         for row in bench.rows(variant):
             rows.append(row)
-            say(f"{row.variant:<42} epsilon {row.epsilon:>5g}  score {row.score}  gain kept {row.kept}")
-    out.mkdir(parents=True, exist_ok=True)
-    write_bytes(out / "epsilon.json", (json.dumps([asdict(row) for row in rows], indent=2) + "\n").encode())
-    write_bytes(out / "epsilon.md", markdown(rows).encode())
+            bench.say(f"{row.variant:<42} epsilon {row.epsilon:>5g}  score {row.score}  gain kept {row.kept}")
+    save(out, "epsilon", [asdict(row) for row in rows], markdown(rows))
     draw(rows, out / "epsilon.png")
     return rows
 
 
-class _Bench:
-    def __init__(self, pack: str, studies: list[Study], images: Tensor, judge: Any, seed: int) -> None:
-        import torch
-
-        self.pack, self.studies, self.images, self.judge, self.seed = pack, studies, images, judge, seed
-        self.loaded = UPDP(pack=pack).pack
-        with torch.no_grad():
-            self.targets = self.loaded.vlm.embed_images(images)
-            self.judged = judge.embed_images(images) if judge else None
-
+class _Bench(PromptBench):
     def rows(self, variant: dict[str, Any]) -> list[Row]:
-        import torch
-
-        patients = [study.patient_id for study in self.studies]
-        blind, certain = (self._written(variant, epsilon) for epsilon in (BLIND, CERTAIN))
+        blind, certain = (self._drawn(variant, epsilon)[2] for epsilon in (BLIND, CERTAIN))
         out = []
         for epsilon in EPSILONS:
-            method, texts, scores = self._written(variant, epsilon)
-            rng = np.random.default_rng(self.seed)
-            marked = None
-            if self.judge is not None and self.judged is not None:
-                with torch.no_grad():
-                    marked = 100 * (self.judge.embed_texts(texts) * self.judged).sum(1).numpy()
-            told = method.options.spends(0.0, method._room)
+            method, texts, scores = self._drawn(variant, epsilon)
+            marked = self.marks(texts)
+            spent = method.options.spends(0.0, method._room)
             out.append(
                 Row(
                     ", ".join(f"{name} {value}" for name, value in variant.items()),
                     epsilon,
-                    told["delta"],
-                    told["epsilon_word"],
-                    bootstrap(np.mean, patients, scores, rng=rng, fewest=2),
-                    None if marked is None else bootstrap(np.mean, patients, marked, rng=rng, fewest=2),
-                    bootstrap(_kept, patients, blind[2], scores, certain[2], rng=rng, fewest=2),
+                    spent["delta"],
+                    spent["epsilon_word"],
+                    self.over(scores),
+                    None if marked is None else self.over(marked),
+                    self.over(blind, scores, certain, statistic=_kept),
                     len(scores),
                 )
             )
         return out
 
-    def _written(self, variant: dict[str, Any], epsilon: float) -> tuple[UPDP, list[str], NDArray[np.float64]]:
-        method = UPDP(pack=self.pack, mode="ldp", epsilon=epsilon, **variant)
-        method.__dict__["pack"] = self.loaded
-        streams = [np.random.default_rng([self.seed, n]) for n in range(len(self.studies))]
-        with limited(1):  # as in a release
-            written = method.write(self.studies, self.images, 0.0, streams, targets=self.targets)
+    def _drawn(self, variant: dict[str, Any], epsilon: float) -> tuple[UPDP, list[str], NDArray[np.float64]]:
+        method, written = self.write(mode="ldp", epsilon=epsilon, **variant)
         return method, written.texts, 100 * np.array(written.scores)
 
 
@@ -154,35 +107,23 @@ def markdown(rows: Sequence[Row]) -> str:
         *["second vlm × 100"] * judged,
         "gain kept",
     ]
-    out = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for row in rows:
-        cells = [row.variant, f"{row.epsilon:g}", f"{row.delta:g}", f"{row.epsilon_word:.2f}", _cell(row.score)]
-        cells += [_cell(row.judge)] * judged + [_cell(row.kept)]
-        out.append("| " + " | ".join(cells) + " |")
-    return "\n".join(out) + "\n"
-
-
-def _cell(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    cells = [
+        [row.variant, f"{row.epsilon:g}", f"{row.delta:g}", f"{row.epsilon_word:.2f}", cell(row.score)]
+        + [cell(row.judge)] * judged
+        + [cell(row.kept)]
+        for row in rows
+    ]
+    return "\n".join(table_lines(heads, cells))
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Gain kept against epsilon, one curve per variant."""
-    from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process
-
-    figure = Figure(figsize=(6, 3.8), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(6, 3.8)
     for variant in dict.fromkeys(row.variant for row in rows):
         part = [row for row in rows if row.variant == variant]
-        values = [row.kept.value for row in part]
-        spread = [[v - row.kept.low for v, row in zip(values, part, strict=True)],
-                  [row.kept.high - v for v, row in zip(values, part, strict=True)]]  # fmt: skip
-        axes.errorbar(
-            [row.epsilon for row in part], values, np.maximum(spread, 0), marker="o", capsize=3, label=variant
-        )
+        plot_intervals(axes, [row.epsilon for row in part], [row.kept for row in part], variant)
     axes.set_xscale("log")
     axes.set_xlabel("epsilon of a study")
     axes.set_ylabel("gain kept")
     axes.legend(frameon=False, fontsize=7)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)

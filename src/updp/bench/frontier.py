@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.bench.methods import BEYOND, RELATIVE, SPLITS, BadBench, Column, Row, measured_row, table_lines
+from updp.bench.methods import BEYOND, RELATIVE, SPLITS, BadBench, Column, Row, measured_row
+from updp.core.markdown import table_lines
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
 from updp.domains.chest import PACK

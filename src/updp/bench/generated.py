@@ -11,23 +11,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from updp.bench.ablation import PUBLISHED, second_vlm, validation_studies
+from updp.bench.ablation import PUBLISHED
+from updp.bench.prompts import PromptBench, PromptOptions
+from updp.bench.tables import cell, panels, plot_intervals, save
 from updp.core.global_state import limited
+from updp.core.markdown import table_lines
+from updp.core.record import Study
 from updp.core.storage import write_bytes
-from updp.domains.chest import PACK
-from updp.evaluation.intervals import Interval, bootstrap
+from updp.evaluation.intervals import Interval
 from updp.evaluation.probes.utility.image_metrics import ssim
-from updp.methods.updp.method import UPDP, words_of
-from updp.training.corpus import NoUsableFilm
+from updp.methods.updp.method import words_of
 
-Say = Callable[[str], None]
+#: The tables.
+STARTING, BY_LENGTH, BY_ITERATION = (
+    "initialisation (Table 3)", "prompt length (Figure 5)", "content iterations (Figure 4)",
+)  # fmt: skip
 #: Prompt lengths of Figure 5, and content iterations of Figure 4.
 LENGTHS = (2, 4, 8, 16, 32, 48)
 ITERATIONS = (1, 2, 3, 4, 5)
@@ -66,57 +71,45 @@ class Row:
 def settings() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Every table, setting and its options."""
     for name, (_, options) in STARTS.items():
-        yield "initialisation (Table 3)", name, options
+        yield STARTING, name, options
     for reading, options in READINGS.items():
         for length in LENGTHS:
-            yield f"prompt length (Figure 5), {reading}", str(length), {**options, "length": length}
+            yield f"{BY_LENGTH}, {reading}", str(length), {**options, "length": length}
     for reading, options in READINGS.items():
         for count in ITERATIONS:
-            yield f"content iterations (Figure 4), {reading}", str(count), {**options, "iterations": count}
+            yield f"{BY_ITERATION}, {reading}", str(count), {**options, "iterations": count}
 
 
-def bench_generated(
-    sources: Sequence[Path],
-    out: Path,
-    *,
-    pack: str = PACK,
-    judge: str | None = None,
-    films: int = 64,
-    seed: int = 0,
-    say: Say = print,
-) -> list[Row]:
+def bench_generated(sources: Sequence[Path], out: Path, **options: Unpack[PromptOptions]) -> list[Row]:
     """Measure every setting; ``generated.json``, ``generated.md`` and two pictures go to ``out``."""
-    second = second_vlm(judge)
-    studies = [study for study in validation_studies(sources, films) if study.report or study.labels is not None]
-    if not studies:
-        raise NoUsableFilm("the sources hold no validation film that can be read and has a report or labels")
-    bench = _Bench(pack, studies, second, seed)
+    bench = _Bench(sources, **options)
     rows = []
-    for table, setting, options in settings():
-        rows.append(bench.row(table, setting, options, out / "measured"))
-        say(_line(rows[-1]))
-    write_bytes(out / "generated.json", (json.dumps([asdict(row) for row in rows], indent=2) + "\n").encode())
-    write_bytes(out / "generated.md", markdown(rows).encode())
+    for table, setting, chosen in settings():
+        rows.append(bench.row(table, setting, chosen, out / "measured"))
+        bench.say(_line(rows[-1]))
+    save(out, "generated", [asdict(row) for row in rows], markdown(rows))
     draw(rows, out)
     return rows
 
 
-class _Bench:
-    def __init__(self, pack: str, studies: list[Any], judge: Any, seed: int) -> None:
+class _Bench(PromptBench):
+    needs = "can be read and has a report or labels"
+
+    def __init__(self, sources: Sequence[Path], **options: Unpack[PromptOptions]) -> None:
         import torch
 
-        self.pack, self.studies, self.judge, self.seed = pack, studies, judge, seed
-        self.loaded = UPDP(pack=pack).pack
-        self.images = torch.from_numpy(np.stack([study.pixels for study in studies]))[:, None]
-        self.texts = [words_of(study, np.random.default_rng([seed, n])) for n, study in enumerate(studies)]
+        super().__init__(sources, **options)
+        self.texts = [words_of(study, rng) for study, rng in zip(self.studies, self.streams(), strict=True)]
         digests = hashlib.sha256((self.loaded.path / "pack.toml").read_bytes())
         digests.update(self.images.numpy().tobytes())
-        digests.update(repr((self.texts, seed, judge is None)).encode())
+        digests.update(repr((self.texts, self.seed, self.judge is None)).encode())
         self.came = digests.hexdigest()
         with torch.no_grad():
-            self.targets = self.loaded.vlm.embed_images(self.images)
             self.said = self.loaded.vlm.embed_texts(self.texts)
-            self.judged = judge.embed_texts(self.texts) if judge else None
+            self.judge_said = self.judge.embed_texts(self.texts) if self.judge else None
+
+    def usable(self, study: Study) -> bool:
+        return bool(study.report) or study.labels is not None
 
     def row(self, table: str, setting: str, options: dict[str, Any], folder: Path) -> Row:
         key = hashlib.sha256(repr((self.came, sorted(options.items()))).encode()).hexdigest()
@@ -127,34 +120,23 @@ class _Bench:
             figures = self._figures(options)
             folder.mkdir(parents=True, exist_ok=True)
             write_bytes(path, (json.dumps(figures) + "\n").encode())
-        patients = [study.patient_id for study in self.studies]
-
-        def over(name: str) -> Interval:
-            rng = np.random.default_rng(self.seed)
-            return bootstrap(np.mean, patients, np.array(figures[name]), rng=rng, fewest=2)
-
-        judge = over("judge") if figures["judge"] is not None else None
-        return Row(table, setting, over("score"), judge, over("ssim"), figures["loss"], len(self.studies))
+        over = {name: self.over(np.array(figures[name])) for name in ("score", "judge", "ssim") if figures[name]}
+        return Row(table, setting, over["score"], over.get("judge"), over["ssim"], figures["loss"], len(self.studies))
 
     def _figures(self, options: dict[str, Any]) -> dict[str, Any]:
         import torch
 
-        method = UPDP(pack=self.pack, check=False, **options)
-        method.__dict__["pack"] = self.loaded
-        streams = [np.random.default_rng([self.seed, n]) for n in range(len(self.studies))]
+        method, written = self.write(check=False, **options)
         seeds = [int(np.random.default_rng([self.seed, n, 1]).integers(2**62)) for n in range(len(self.studies))]
         made = []
         with limited(1), torch.no_grad():
-            with torch.enable_grad():
-                written = method.write(self.studies, self.images, 0.0, streams, targets=self.targets)
             for first in range(0, len(seeds), 16):
                 part = slice(first, first + 16)
                 # A prompt without a word cannot condition; the generator's empty prompt stands for it.
                 made.append(method._generate(written.texts[part], seeds[part], self.images[part], 0.0))
             films = torch.cat(made)
-            seen = self.judge.embed_images(films) if self.judge else None
             score = 100 * (self.loaded.vlm.embed_images(films) * self.said).sum(1)
-            judge = None if seen is None or self.judged is None else 100 * (seen * self.judged).sum(1)
+            judge = 100 * (self.judge.embed_images(films) * self.judge_said).sum(1) if self.judge else None
         return {
             "score": score.tolist(),
             "judge": None if judge is None else judge.tolist(),
@@ -164,12 +146,8 @@ class _Bench:
 
 
 def _line(row: Row) -> str:
-    judge = "" if row.judge is None else f"  second vlm {_cell(row.judge)}"
-    return f"{row.table}: {row.setting:<34} score {_cell(row.score)}{judge}  SSIM {_cell(row.ssim)}"
-
-
-def _cell(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    judge = "" if row.judge is None else f"  second vlm {cell(row.judge)}"
+    return f"{row.table}: {row.setting:<34} score {cell(row.score)}{judge}  SSIM {cell(row.ssim)}"
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -177,46 +155,42 @@ def markdown(rows: Sequence[Row]) -> str:
     out = []
     for table in dict.fromkeys(row.table for row in rows):
         part = [row for row in rows if row.table == table]
-        published = table.startswith("initialisation")
+        published = table == STARTING
         heads = ["setting", "second vlm × 100", "optimised vlm × 100", "SSIM to the real film", "loss"]
         heads += ["published"] * published
-        out += [f"### {table[0].upper()}{table[1:]}", "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-        for row in part:
-            loss = "" if row.loss is None else f"{row.loss:.3f}"
-            cells = [row.setting, _cell(row.judge), _cell(row.score), _cell(row.ssim), loss]
-            cells += [PUBLISHED.get(STARTS[row.setting][0], "")] if published else []
-            out.append("| " + " | ".join(cells) + " |")
-        out.append("")
+        cells = [
+            [
+                row.setting,
+                cell(row.judge),
+                cell(row.score),
+                cell(row.ssim),
+                "" if row.loss is None else f"{row.loss:.3f}",
+            ]
+            + ([PUBLISHED.get(STARTS[row.setting][0], "")] if published else [])
+            for row in part
+        ]
+        out += [f"### {table[0].upper()}{table[1:]}", "", *table_lines(heads, cells)]
     return "\n".join(out)
 
 
 def draw(rows: Sequence[Row], out: Path) -> None:
     """Figures 4 and 5: a curve per reading, score and loss by length, SSIM by iteration."""
-    from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process
-
     for name, head, across in (
-        ("length", "prompt length (Figure 5)", "prompt length, tokens"),
-        ("iterations", "content iterations (Figure 4)", "content iterations"),
+        ("length", BY_LENGTH, "prompt length, tokens"),
+        ("iterations", BY_ITERATION, "content iterations"),
     ):
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
-        panels = figure.subplots(1, 3)
+        figure, (by_score, by_ssim, by_loss) = panels(9, 3.2, 3)
         for reading in READINGS:
             part = [row for row in rows if row.table == f"{head}, {reading}"]
             x = [float(row.setting) for row in part]
-            for axes, values, label in zip(
-                panels,
-                (
-                    [(row.judge or row.score) for row in part],
-                    [row.ssim for row in part],
-                    [Interval(*[float("nan") if row.loss is None else row.loss] * 3) for row in part],
-                ),
-                ("film and report, score × 100", "SSIM to the real film", "loss"),
-                strict=True,
+            losses = [Interval(*[float("nan") if row.loss is None else row.loss] * 3) for row in part]
+            for axes, values, label in (
+                (by_score, [row.judge or row.score for row in part], "film and report, score × 100"),
+                (by_ssim, [row.ssim for row in part], "SSIM to the real film"),
+                (by_loss, losses, "loss"),
             ):
-                spread = [[v.value - v.low for v in values], [v.high - v.value for v in values]]
-                axes.errorbar(x, [v.value for v in values], np.maximum(spread, 0), marker="o", capsize=3, label=reading)
+                plot_intervals(axes, x, values, reading)
                 axes.set_xlabel(across)
                 axes.set_ylabel(label)
-                axes.spines[["top", "right"]].set_visible(False)
-        panels[0].legend(frameon=False, fontsize=7)
+        by_score.legend(frameon=False, fontsize=7)
         figure.savefig(out / f"generated-{name}.png", dpi=150)

@@ -1,9 +1,9 @@
-"""`updp bench identity`: UPDP's identity experiment in both worlds, patients the generator met and patients it did not.
+"""`updp bench identity`: UPDP's identity experiment on patients the generator was trained on, and on other patients.
 
 Fifty patients with several films are de-identified by each setting, and a classifier of the fifty names the patient of
 each film: trained on real films as the paper prints it, and retrained on released ones. The paper does not say whether
-its generator had met its patients. In the first world the fifty are of the pack's training patients, so what the
-generator remembers shows; in the second they are not. Attackers learn on the same other patients in both.
+its generator was trained on its patients. In the first group the fifty are of the pack's training patients, so what the
+generator memorised shows; in the second they are not. Attackers learn on the same other patients in both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from updp.bench.methods import AS_PRINTED, RETRAINED, Column, Row, measured_row, table_lines
+from updp.bench.methods import AS_PRINTED, RETRAINED, Column, Row, measured_row
+from updp.core.markdown import table_lines
 from updp.core.record import Split, Study, place_of
 from updp.core.storage import write_bytes
 from updp.domains.chest import PACK
@@ -49,8 +50,8 @@ PLANS: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 @dataclass(frozen=True)
-class World:
-    """Which patients are named."""
+class Group:
+    """The patients to name, and every setting on their films."""
 
     name: str
     rows: tuple[Row, ...]
@@ -58,7 +59,7 @@ class World:
     films: int
 
 
-def met(pack: Pack) -> Place:
+def score_trained(pack: Pack) -> Place:
     """Patients the pack learned from are scored; attackers learn on those of ``unseen`` that teach there too."""
     others = unseen([pack])
 
@@ -70,7 +71,7 @@ def met(pack: Pack) -> Place:
     return place
 
 
-def unmet(pack: Pack) -> Place:
+def score_others(pack: Pack) -> Place:
     """No patient trained the pack: the usual cohort, its scored part as one split."""
     others = unseen([pack])
 
@@ -93,8 +94,8 @@ def bench_identity(
     layout: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,
     say: Say = print,
-) -> list[World]:
-    """Both worlds; ``identity.md`` and ``identity.json`` go to ``out``. The same call resumes."""
+) -> list[Group]:
+    """Both groups; ``identity.md`` and ``identity.json`` go to ``out``. The same call resumes."""
     from updp.models import load_pack
 
     models = load_pack(pack or PACK)
@@ -102,8 +103,8 @@ def bench_identity(
     todo = settings(plans, None, pack)
     private(out)
     budget = budget_of(quick).but(patients=patients)
-    worlds = []
-    for name, place in (("met by the generator", met(models)), ("not met", unmet(models))):
+    groups = []
+    for name, place in (("training patients", score_trained(models)), ("other patients", score_others(models))):
         folder = out / name.replace(" ", "-")
         private(folder)
         films = patients * _OF_EACH
@@ -126,32 +127,32 @@ def bench_identity(
             rows.append(measured_row(sample, setting, judges, budget, seed, ["identity"], folder, probes))
             say(f"{name}, {setting.label}: {rows[-1].cell(AS_PRINTED) or 'not measured'}")
         scored = [study for study in sample.studies if study.split == "test"]
-        worlds.append(World(name, tuple(rows), len({s.patient_id for s in scored}), len(scored)))
-    if not worlds:
-        raise NoSample("the source has no patient of either world")
-    write_bytes(out / "identity.md", markdown(worlds).encode())
+        groups.append(Group(name, tuple(rows), len({s.patient_id for s in scored}), len(scored)))
+    if not groups:
+        raise NoSample("the source has no patient of either group")
+    write_bytes(out / "identity.md", markdown(groups).encode())
     facts = [
         {
-            "world": world.name,
-            "patients": world.patients,
-            "films": world.films,
+            "group": group.name,
+            "patients": group.patients,
+            "films": group.films,
             "rows": [
                 {"setting": row.setting.label, "measurements": [m.to_json() for m in row.measurements]}
-                for row in world.rows
+                for row in group.rows
             ],
         }
-        for world in worlds
+        for group in groups
     ]
     write_bytes(out / "identity.json", (json.dumps(facts, indent=1) + "\n").encode())
-    return worlds
+    return groups
 
 
-def markdown(worlds: Sequence[World]) -> str:
-    """Accuracy in per cent, by world and setting, the published figure beside it."""
+def markdown(groups: Sequence[Group]) -> str:
+    """Accuracy in per cent, by group and setting, the published figure beside it."""
     lines = []
-    for world in worlds:
-        about = f"{world.name} ({world.patients} patients, {world.films} films)"
-        for row, (_, _, published) in zip(world.rows, PLANS, strict=True):
+    for group in groups:
+        about = f"{group.name} ({group.patients} patients, {group.films} films)"
+        for row, (_, _, published) in zip(group.rows, PLANS, strict=True):
             cells = [row.cell(column) for column in (AS_PRINTED, RETRAINED, ADAPTED, REAL)]
             lines.append([about, row.setting.label, published, *cells])
     heads = ["patients", "films", "published", "trained on real films", "retrained on released", ADAPTED.heading]

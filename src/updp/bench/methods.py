@@ -19,6 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from updp.core.markdown import table_lines
 from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.storage import write_bytes
@@ -137,7 +138,7 @@ def bench_methods(
     rows: list[Row] = []
     for setting in todo:
         rows.append(measured_row(sample, setting, models, budget, seed, tables, out, probes))
-        say(described(rows[-1]))
+        say(describe_row(rows[-1]))
     about = {
         "films": len(sample),
         "patients": counted,
@@ -185,7 +186,7 @@ def measured_row(
     return Row(setting, measured, made.seconds, made.kept_back, len(sample))
 
 
-def described(row: Row) -> str:
+def describe_row(row: Row) -> str:
     """A row in one line."""
     parts = [row.setting.label]
     for column in (BEYOND, RELATIVE):
@@ -259,11 +260,6 @@ def cell(m: Measurement | None, percent: bool) -> str:
     digits = 1 if percent else 2 if abs(value) < 100 else 0
     chance = "" if m.chance is None or not percent else f", chance {scale * m.chance:.1f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{chance}"
-
-
-def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    return [*lines, *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
 def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str]) -> str:

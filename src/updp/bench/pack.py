@@ -172,7 +172,7 @@ def bench_generator(
 
 @torch.no_grad()
 def outside_figures(real: Tensor, made: Tensor, patients: NDArray[np.str_]) -> Figures:
-    """Fréchet distance and coverage in features that no film taught, where the packages with them are installed.
+    """Fréchet distance and coverage in features of networks trained on no film, where the packages with them are installed.
 
     VGG16 takes no part in any training. EfficientNet-Lite0 does: it is what the finisher's critic looks through.
     """
@@ -325,7 +325,7 @@ def bench_speed(pack: Pack, corpus: Corpus | None = None, rng: np.random.Generat
     yardstick = (before + convolution()) / 2
     return {
         "threads": float(threads),
-        "seconds a film": seconds,
+        "seconds per film": seconds,
         "GFLOP a film": per_film / 1e9,
         "GFLOP/s": per_film / seconds / 1e9,
         "convolution GFLOP/s": yardstick / 1e9,

@@ -8,7 +8,6 @@ and a second one near one half. Both readers adapt: they are fitted to codes of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from updp.bench.tables import cell, panels, plot_intervals, save
 from updp.core.global_state import limited
-from updp.core.storage import write_bytes
+from updp.core.markdown import table_lines
 from updp.domains.chest import METHOD_WEIGHTS, PACK
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import NoSample, Sample, exhibit_of, make, take_sample
@@ -93,8 +93,7 @@ def bench_rate(
             )
         )  # fmt: skip
         say(_line(rows[-1]))
-    write_bytes(out / "rate.json", (json.dumps([asdict(row) for row in rows], indent=2) + "\n").encode())
-    write_bytes(out / "rate.md", markdown(rows).encode())
+    save(out, "rate", [asdict(row) for row in rows], markdown(rows))
     draw(rows, out / "rate.png")
     return rows
 
@@ -195,38 +194,26 @@ def _over(patients: Any, statistic: Callable[[NDArray[np.intp]], float], seed: i
     return Interval(value, float(low), float(high))
 
 
-def _cell(interval: Interval, digits: int = 3) -> str:
-    return f"{interval.value:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
 def _line(row: Row) -> str:
-    told = f"findings {_cell(row.findings)}, identity {_cell(row.identity)}"
-    return f"{row.channels} channels: {_cell(row.bits, 1)} bits, {told}"
+    told = f"findings {cell(row.findings, 3)}, identity {cell(row.identity, 3)}"
+    return f"{row.channels} channels: {cell(row.bits, 1)} bits, {told}"
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The curve as a table."""
     heads = ["channels", "bits per film", "findings, mean AUC", "identity, AUC"]
-    out = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for row in rows:
-        cells = [str(row.channels), _cell(row.bits, 1), _cell(row.findings), _cell(row.identity)]
-        out.append("| " + " | ".join(cells) + " |")
-    return "\n".join(out) + "\n"
+    cells = [[str(row.channels), cell(row.bits, 1), cell(row.findings, 3), cell(row.identity, 3)] for row in rows]
+    return "\n".join(table_lines(heads, cells))
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Both AUCs against bits."""
-    from matplotlib.figure import Figure  # pyplot would choose a backend for the whole process
-
-    figure = Figure(figsize=(5, 3.4), layout="constrained")
-    axes = figure.subplots()
-    for label, values in (("findings", [r.findings for r in rows]), ("identity", [r.identity for r in rows])):
-        spread = [[v.value - v.low for v in values], [v.high - v.value for v in values]]
-        axes.errorbar([r.bits.value for r in rows], [v.value for v in values], np.maximum(np.nan_to_num(spread), 0),
-                      marker="o", capsize=3, label=label)  # fmt: skip
+    figure, (axes,) = panels(5, 3.4)
+    bits = [row.bits.value for row in rows]
+    plot_intervals(axes, bits, [row.findings for row in rows], "findings")
+    plot_intervals(axes, bits, [row.identity for row in rows], "identity")
     axes.axhline(0.5, color="grey", linewidth=0.8)
     axes.set_xlabel("bits per film")
     axes.set_ylabel("AUC")
     axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)

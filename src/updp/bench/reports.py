@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.bench.methods import SPLITS, TEXT, BadBench, cell, published, table_lines
+from updp.bench.methods import SPLITS, TEXT, BadBench, cell, published
 from updp.core.cache import FolderCache
+from updp.core.markdown import table_lines
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, find
 from updp.core.registry import unknown
 from updp.core.storage import write_bytes
@@ -45,7 +46,7 @@ from updp.evaluation.probes.utility.report_generation import (
     RELEASED,
     Pairs,
     compare,
-    kept_texts,
+    keep_texts,
     regimes,
 )
 from updp.evaluation.probes.utility.text_metrics import R2GEN, R2Gen, text_measures
@@ -86,7 +87,7 @@ def bench_reports(
         raise BadBench("no GPU is to be seen here; give --device cpu to do without, which takes days for a real model")
     # The folder, what it needs and what there is, before any film is read.
     facts = look_at(vlm, lora, kind, trust_code=trust_code)
-    say(facts.described())
+    say(facts.describe())
     enough_memory(facts, memory_free(device))
     chosen = settings([method], None if strength is None else [strength], pack)[0]
     private(out)
@@ -175,7 +176,7 @@ class _Desk:
             self.say(f"writing {len(asked)} reports")
             return model.write(sides["real"][asked])
 
-        return kept_texts(key, made, self.cache)
+        return keep_texts(key, made, self.cache)
 
 
 def markdown(measured: Sequence[Measurement], about: dict[str, Any]) -> str:

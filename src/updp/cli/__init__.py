@@ -31,11 +31,12 @@ def main() -> None:
     """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
     wait_passively()
     arguments = arranged(sys.argv[1:])
-    session = Session(command=_command(arguments), as_json="--json" in arguments)
+    command = typer.main.get_command(app)
+    session = Session(command=_named(command, arguments), as_json="--json" in arguments)
     begin(session)
     code, error = 0, None
     try:
-        app(arguments)
+        command(arguments)
     except SystemExit as done:
         code = done.code if isinstance(done.code, int) else WRONG_USE if done.code else 0
         code = STOPPED if code == 1 else code  # how the parser ends on Ctrl-C
@@ -54,10 +55,10 @@ def main() -> None:
     raise SystemExit(code)
 
 
-def _command(arguments: list[str]) -> str:
+def _named(command: Any, arguments: list[str]) -> str:
     """The command among the arguments, with its group."""
     found: list[str] = []
-    inner: Any = typer.main.get_command(app)
+    inner = command
     for word in arguments:
         if word in (known := getattr(inner, "commands", {})):
             found.append(word)

@@ -1,7 +1,5 @@
 """The command `updp` and its groups; the modules beside this one add the commands."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Annotated

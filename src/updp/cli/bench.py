@@ -1,21 +1,30 @@
 """`updp bench`: models and methods on real data, beside published figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated
 
 import typer
 
 from updp.cli.app import bench_app
-from updp.cli.console import OptionOption, StrengthOption, planned
+from updp.cli.console import planned
+from updp.cli.options import (
+    LayoutOption,
+    OptionOption,
+    PackOption,
+    SeedOption,
+    SourceOption,
+    SourcesOption,
+    StrengthsOption,
+    TakenOption,
+)
 from updp.cli.session import say, told
 
 
 @bench_app.command("pack")
 def bench_pack(
-    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    data: SourcesOption,
+    pack: PackOption = None,
     part: Annotated[list[str] | None, typer.Option(help="Measure these parts only.")] = None,
     judge: Annotated[
         str | None, typer.Option(help="Another pack, whose classifier judges the part `listening`.")
@@ -34,45 +43,27 @@ def bench_pack(
     measure(pack or PACK, data, part or QUICK, judge=network, cache=cache, pictures=pictures, say=say)
 
 
-@bench_app.command("ablation")
-def bench_ablation(
-    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
-    out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path("ablation"),
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
-    judge: Annotated[
-        str | None, typer.Option(help="A second vlm that scores the prompts: a judge file or another pack.")
-    ] = None,
-    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
-) -> None:
-    """What each part of UPDP's prompt search adds."""
-    from updp.bench.ablation import bench_ablation as measure
-    from updp.domains.chest import PACK
-
-    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
-    told(folder=str(out))
-
-
 @bench_app.command("methods")
 def bench_methods(
-    data: Annotated[Path, typer.Option(help="A source of real films.")],
+    data: SourceOption,
     method: Annotated[
         list[str] | None, typer.Option(help="A method; may be given several times. Default: keep, dp-pix, updp.")
     ] = None,
     option: OptionOption = None,
-    strength: StrengthOption = None,
+    strength: StrengthsOption = None,
     plan: Annotated[
         Path | None, typer.Option(help="Methods with options and strengths of their own (TOML), instead of --method.")
     ] = None,
-    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
+    films: TakenOption = 2000,
     tables: Annotated[str, typer.Option(help="identity, privdiff, reports (needs a source with reports).")] = (
         "identity,privdiff"
     ),
     out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    pack: PackOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    layout: LayoutOption = None,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
     """Every method on the same real patients, beside the published figures."""
     from updp.bench.methods import bench_methods as measure
@@ -95,54 +86,53 @@ def bench_methods(
     say(f"tables: {out / 'methods.md'}")
 
 
-JudgeOption = Annotated[
-    str | None, typer.Option(help="A second vlm, which is never optimised: a judge file or another pack.")
-]
+#: Benches of UPDP's prompts on validation films: what measures, and the words of its help.
+_PROMPT_BENCHES = {
+    "ablation": ("updp.bench.ablation:bench_ablation", "What each part of UPDP's prompt search adds."),
+    "epsilon": (
+        "updp.bench.epsilon:bench_epsilon",
+        "What a privacy budget buys in mode ldp of UPDP, from epsilon 1 to 100.",
+    ),
+    "generated": (
+        "updp.bench.generated:bench_generated",
+        "UPDP's Table 3 and Figures 4 and 5 on generated films, as printed and by default; run again to resume.",
+    ),
+}
 
 
-@bench_app.command("epsilon")
-def bench_epsilon(
-    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
-    out: Annotated[Path, typer.Option(help="Where the table and the picture go.")] = Path("epsilon"),
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
-    judge: JudgeOption = None,
-    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
-) -> None:
-    """What a privacy budget buys in mode ldp of UPDP, from epsilon 1 to 100."""
-    from updp.bench.epsilon import bench_epsilon as measure
-    from updp.domains.chest import PACK
+def _add_prompt_bench(name: str, place: str, words: str) -> None:
+    @bench_app.command(name, help=words)
+    def bench(
+        data: SourcesOption,
+        out: Annotated[Path, typer.Option(help="Where tables and pictures go.")] = Path(name),
+        pack: PackOption = None,
+        judge: Annotated[
+            str | None, typer.Option(help="A second vlm, which is never optimised: a judge file or another pack.")
+        ] = None,
+        films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
+    ) -> None:
+        from updp.domains.chest import PACK
 
-    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
-    told(folder=str(out))
+        measure = resolve_name(place)
+        measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
+        told(folder=str(out))
 
 
-@bench_app.command("generated")
-def bench_generated(
-    data: Annotated[list[Path], typer.Option(help="A source; may be given several times.")],
-    out: Annotated[Path, typer.Option(help="Where tables and pictures go; run again to resume.")] = Path("generated"),
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
-    judge: JudgeOption = None,
-    films: Annotated[int, typer.Option(min=2, help="Validation films of each source.")] = 64,
-) -> None:
-    """UPDP's Table 3 and Figures 4 and 5 on generated films, as printed and by default."""
-    from updp.bench.generated import bench_generated as measure
-    from updp.domains.chest import PACK
-
-    measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
-    told(folder=str(out))
+for _name, (_place, _words) in _PROMPT_BENCHES.items():
+    _add_prompt_bench(_name, _place, _words)
 
 
 @bench_app.command("identity")
 def bench_identity(
     data: Annotated[Path, typer.Option(help="A source with several films per patient that the pack learned from.")],
     out: Annotated[Path, typer.Option(help="Where the table goes; run again to resume.")] = Path("identity"),
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    pack: PackOption = None,
     strength: Annotated[float, typer.Option(min=0.0, max=1.0, help="Strength of UPDP.")] = 0.0,
-    patients: Annotated[int, typer.Option(min=3, help="Patients to name in each world.")] = 50,
+    patients: Annotated[int, typer.Option(min=3, help="Patients to name in each group.")] = 50,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    layout: LayoutOption = None,
 ) -> None:
-    """UPDP's identity experiment: patients the generator met, and patients it did not."""
+    """UPDP's identity experiment: patients the generator was trained on, and others."""
     from updp.bench.identity import bench_identity as measure
 
     measure(data, out.absolute(), pack=pack, strength=strength, patients=patients, quick=quick, layout=layout, say=say)
@@ -161,13 +151,13 @@ def bench_reports(
     setting: Annotated[
         list[str] | None, typer.Option(help="A setting of the fine-tuning, as key=value, instead of the paper's.")
     ] = None,
-    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
+    films: TakenOption = 2000,
     scored: Annotated[int, typer.Option(min=5, help="Films to write reports for.")] = 250,
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    pack: PackOption = None,
     device: Annotated[str, typer.Option(help="Where the model runs.")] = "cuda",
     precision: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
     trust_code: Annotated[bool, typer.Option("--trust-code", help="Run Python that the folder brings.")] = False,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    layout: LayoutOption = None,
 ) -> None:
     """UPDP's Tables 1 and 2: a large model writes reports after learning in four regimes."""
     from updp.bench.reports import bench_reports as measure
@@ -196,34 +186,26 @@ def bench_reports(
 
 @bench_app.command("frontier")
 def bench_frontier(
-    data: Annotated[Path, typer.Option(help="A source of real films.")],
+    data: SourceOption,
     out: Annotated[Path, typer.Option(help="Where table and picture go; run again to resume.")] = Path("frontier"),
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be given several times.")] = None,
     plan: Annotated[Path | None, typer.Option(help="Methods, options and strengths (TOML) instead of all.")] = None,
     weights: Annotated[str | None, typer.Option(help="Pack of method weights for the learned methods.")] = None,
-    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 2000,
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    films: TakenOption = 2000,
+    pack: PackOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes per setting.")] = False,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    layout: LayoutOption = None,
+    seed: SeedOption = 0,
 ) -> None:
     """Every method by its knob on unseen patients: one table, one picture, hypervolumes."""
     from updp.bench.frontier import bench_frontier as measure
     from updp.evaluation.cohort.settings import read_plan
 
+    plans = None if plan is None else read_plan(plan)
     measure(
-        data,
-        out.absolute(),
-        plans=None if plan is None else read_plan(plan),
-        names=method,
-        weights=weights,
-        films=films,
-        pack=pack,
-        quick=quick,
-        seed=seed,
-        layout=layout,
-        say=say,
-    )
+        data, out.absolute(), plans=plans, names=method, weights=weights, films=films, pack=pack, quick=quick,
+        seed=seed, layout=layout, say=say,
+    )  # fmt: skip
     told(folder=str(out), table=str(out / "frontier.md"))
     say(f"table: {out / 'frontier.md'}")
 
@@ -232,10 +214,10 @@ def bench_frontier(
 def bench_rate(
     data: Annotated[Path, typer.Option(help="A source with labels and several films per patient.")],
     out: Annotated[Path, typer.Option(help="Where the table and the picture go.")] = Path("rate"),
-    pack: Annotated[str | None, typer.Option(help="Name or folder of a pack.")] = None,
+    pack: PackOption = None,
     weights: Annotated[str | None, typer.Option(help="Pack of method weights.")] = None,
-    films: Annotated[int, typer.Option(min=20, help="Films to take.")] = 1000,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    films: TakenOption = 1000,
+    layout: LayoutOption = None,
 ) -> None:
     """What the code of DCM-DeID tells of findings and identity, by its length in bits."""
     from updp.bench.rate import bench_rate as measure

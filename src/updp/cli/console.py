@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from updp.evaluation.cohort.settings import MethodPlan
     from updp.release.assemble import Outcome
     from updp.release.gate import Check
-
-
-OptionOption = Annotated[
-    list[str] | None,
-    typer.Option("--option", help="An option of the method, as key=value; may be given several times."),
-]
-StrengthOption = Annotated[
-    list[float] | None,
-    typer.Option("--strength", min=0.0, max=1.0, help="A strength to try; may be given several times."),
-]
 
 
 def planned(

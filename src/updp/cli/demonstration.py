@@ -1,7 +1,5 @@
 """`updp demo` and `updp virtual`: demonstrations on invented patients, and the patients themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

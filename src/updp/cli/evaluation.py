@@ -1,14 +1,21 @@
 """`updp evaluate` and `tune`: how private and how useful a release is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from updp.cli.app import BLOCKED, WRONG_USE, KeyOption, app
-from updp.cli.console import OptionOption, StrengthOption, megabytes, planned, print_checks
+from updp.cli.console import megabytes, planned, print_checks
+from updp.cli.options import (
+    ExportArgument,
+    LayoutOption,
+    OptionOption,
+    ReleaseArgument,
+    SeedOption,
+    StrengthsOption,
+    VaultOption,
+)
 from updp.cli.session import console_of, say, told
 
 if TYPE_CHECKING:
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def evaluate(
-    release: Annotated[Path, typer.Argument(help="The output of `updp deidentify`, or the folder of films in it.")],
+    release: ReleaseArgument,
     source: Annotated[Path | None, typer.Option(help="The source it was made from.")] = None,
     policy: Annotated[
         Path | None,
@@ -39,13 +46,13 @@ def evaluate(
         list[Path] | None, typer.Option(help="frontier.json of `updp tune` or `updp bench methods` to show beside it.")
     ] = None,
     key: KeyOption = None,
-    vault: Annotated[Path | None, typer.Option(help="The vault, if it is not beside the release.")] = None,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    vault: VaultOption = None,
+    layout: LayoutOption = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="Where films and trained attackers are kept for other releases; default: ~/.cache/updp."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
     """Run attacks on a release and measure its usefulness.
 
@@ -84,7 +91,7 @@ def evaluate(
     _report(console, result)
 
 
-def _report(console: Console, result: Evaluation) -> None:
+def _report(console: "Console", result: "Evaluation") -> None:
     print_checks(console, result.verdict.checks)
     told(
         status=result.status,
@@ -100,7 +107,7 @@ def _report(console: Console, result: Evaluation) -> None:
 
 @app.command()
 def tune(
-    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
+    source: ExportArgument,
     method: Annotated[str, typer.Option(help="De-identification method.")] = "updp",
     option: OptionOption = None,
     max_linkage: Annotated[
@@ -109,13 +116,13 @@ def tune(
     min_utility: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Bound of the skill kept; default: the policy's.")
     ] = None,
-    strength: StrengthOption = None,
+    strength: StrengthsOption = None,
     films: Annotated[int, typer.Option(min=20, help="Films to try them on.")] = 600,
     out: Annotated[Path, typer.Option(help="Where frontier.json and the picture go.")] = Path("frontier"),
     pack: Annotated[str | None, typer.Option(help="Model pack: a name or a folder.")] = None,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
+    layout: LayoutOption = None,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
     """The frontier of a method on a source, and the strength to use."""
     from updp.evaluation.tune import tune as run
@@ -155,7 +162,7 @@ def certify(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer films and attackers.")] = False,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if it is not chest films.")] = None,
     key: KeyOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
     """Measure a method on a large cohort and sign the result.
 

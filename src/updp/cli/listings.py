@@ -1,7 +1,5 @@
 """`updp methods`, `sources`, `packs` and `policy`: what there is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +15,7 @@ from updp.cli.session import say, told
 def methods() -> None:
     """The de-identification methods there are."""
     from updp.methods import METHODS, UnknownMethod, method_info
-    from updp.methods.listing import described
+    from updp.methods.listing import describe_method
 
     listed: dict[str, dict[str, list[str]]] = {}
     told(methods=listed)
@@ -29,7 +27,7 @@ def methods() -> None:
             say(f"{typer.style(name, bold=True)}  {error}")
             continue
         say(f"{typer.style(info.name, bold=True)}  {info.summary}")
-        for line, text in described(info):
+        for line, text in describe_method(info):
             listed[name].setdefault(line, []).append(text)
             say(f"    {line:<10}{text}")
     say("Linkage is verification max(AUC, 1-AUC) on unseen patients (0.5 is chance), with 95 % intervals.")
@@ -41,9 +39,8 @@ def sources() -> None:
     from updp.sources import LAYOUTS
     from updp.sources.mapping import shipped
 
-    print_table(
-        ("layout", "what the folder holds"), [(name, kind.description) for name, kind in LAYOUTS.members()], "layouts"
-    )
+    held = [(name, (kind.__doc__ or "").partition("\n")[0]) for name, kind in LAYOUTS.members()]
+    print_table(("layout", "what the folder holds"), held, "layouts")
     print_table(
         ("mapping", "table of the set"), [(name, own.table or "") for name, own in shipped().items()], "mappings"
     )

@@ -1,7 +1,5 @@
 """`updp receive`, `fetch` and `send`: DICOM over the network."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator
@@ -134,8 +132,8 @@ def send(
     trust: Annotated[
         str | None, typer.Option(help="Public key or fingerprint of who signed the release; default: our own key.")
     ] = None,
-    key: KeyOption = None,
     timeout: TimeoutOption = 60,
+    key: KeyOption = None,
     tls: Annotated[bool, typer.Option("--tls", help="Connect by TLS.")] = False,
     tls_cert: CertOption = None,
     tls_key: TlsKeyOption = None,
@@ -168,7 +166,7 @@ def until_stopped() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def published(values: Metrics, place: str | None) -> Iterator[None]:
+def published(values: "Metrics", place: str | None) -> Iterator[None]:
     """Values where Prometheus can read them, if asked for."""
     if place is None:
         yield
@@ -187,13 +185,13 @@ def published(values: Metrics, place: str | None) -> Iterator[None]:
         server.server_close()
 
 
-def _tls(certificate: Path | None, key: Path | None, authority: Path | None) -> Tls | None:
+def _tls(certificate: Path | None, key: Path | None, authority: Path | None) -> "Tls | None":
     from updp.network.association import Tls
 
     return Tls(certificate, key, authority) if certificate or key or authority else None
 
 
-def _peer(place: str, called: str, calling: str, tls: bool, files: Tls | None, timeout: float) -> Peer:
+def _peer(place: str, called: str, calling: str, tls: bool, files: "Tls | None", timeout: float) -> "Peer":
     from updp.network.association import NetworkError, Peer, Tls, address
 
     if files is not None and not tls:

@@ -1,7 +1,5 @@
 """`updp deidentify`, `clean` and `verify`: making a release, and checking one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +9,27 @@ import typer
 
 from updp.cli.app import BLOCKED, QUARANTINED, STOPPED, KeyOption, app
 from updp.cli.console import (
-    OptionOption,
     Progress,
     open_key,
     print_checks,
     print_outcome,
     read_options,
+)
+from updp.cli.options import (
+    AddressOption,
+    EngineOption,
+    ExportArgument,
+    GpusOption,
+    LayoutOption,
+    LimitOption,
+    MethodOption,
+    OptionOption,
+    PinOption,
+    PolicyOption,
+    RecipientOption,
+    SeedOption,
+    StrictOption,
+    WorkersOption,
 )
 from updp.cli.session import console_of, say, told
 
@@ -28,38 +41,32 @@ if TYPE_CHECKING:
 
 @app.command()
 def deidentify(
-    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
+    source: ExportArgument,
     out: Annotated[Path, typer.Argument(help="Where to put the release; run again to resume.")],
-    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
+    method: MethodOption = None,
     strength: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="0 is closest to the original, 1 is most private.")
     ] = None,
     option: OptionOption = None,
-    policy: Annotated[
-        Path | None, typer.Option(help="Policy file (TOML), or a preset: strict, research, clean-only.")
-    ] = None,
+    policy: PolicyOption = None,
     pack: Annotated[str | None, typer.Option(help="Model pack of the method: a name or a folder.")] = None,
     key: KeyOption = None,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    engine: Annotated[str, typer.Option(help="Where shards run: local, or ray (a cluster).")] = "local",
-    address: Annotated[str | None, typer.Option(help="Engine ray: the cluster's address; default: auto.")] = None,
-    gpus: Annotated[float | None, typer.Option(min=0, help="Engine ray: the part of a GPU a worker takes.")] = None,
-    pin: Annotated[
-        str | None, typer.Option(help="Engine ray: the instruction set all workers compute with (avx2).")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
+    layout: LayoutOption = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    gpus: GpusOption = None,
+    pin: PinOption = None,
+    workers: WorkersOption = None,
+    seed: SeedOption = 0,
+    limit: LimitOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen, as `updp plan`; write nothing.")
     ] = False,
-    recipient: Annotated[
-        str | None, typer.Option(help="Who will receive it: pseudonyms differ from those of other recipients.")
-    ] = None,
+    recipient: RecipientOption = None,
     check_content: Annotated[
         bool, typer.Option("--check-content", help="On resume compare the bytes of files, not their size and time.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
+    strict: StrictOption = False,
 ) -> None:
     """Make a release of a hospital export. Running the same command again resumes."""
     from updp.core.policy import Policy
@@ -90,13 +97,11 @@ def clean(
         Path | None, typer.Option(help="Policy file with further settings; default: the preset clean-only.")
     ] = None,
     key: KeyOption = None,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
-    recipient: Annotated[
-        str | None, typer.Option(help="Who will receive it: pseudonyms differ from those of other recipients.")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 4 if any study was quarantined.")] = False,
+    layout: LayoutOption = None,
+    workers: WorkersOption = None,
+    limit: LimitOption = None,
+    recipient: RecipientOption = None,
+    strict: StrictOption = False,
 ) -> None:
     """Clean headers, burned-in text and reports; films keep their size and depth.
 
@@ -111,7 +116,7 @@ def clean(
     _release(source, out, settings, key, strict, layout=layout, workers=workers, limit=limit, recipient=recipient)
 
 
-def _release(source: Path, out: Path, policy: Policy, key: Path | None, strict: bool, **more: Any) -> None:
+def _release(source: Path, out: Path, policy: "Policy", key: Path | None, strict: bool, **more: Any) -> None:
     """Make a release, show how far it is, and end with the exit code of its outcome."""
     from updp.pipeline.run import deidentify as run
 
@@ -127,7 +132,7 @@ def _release(source: Path, out: Path, policy: Policy, key: Path | None, strict: 
 
 
 @contextmanager
-def kept_when_stopped(console: Console, out: Path, bar: Progress) -> Iterator[None]:
+def kept_when_stopped(console: "Console", out: Path, bar: Progress) -> Iterator[None]:
     """On Ctrl-C, say what is kept, and end with the exit code of a stopped program."""
     try:
         yield

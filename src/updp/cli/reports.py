@@ -1,7 +1,5 @@
 """`updp scan`: PHI in text."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

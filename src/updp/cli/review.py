@@ -1,7 +1,5 @@
 """`updp review` and `updp study`: the review page, and reader studies from plan to figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,8 +1,7 @@
 """`updp key`, `vault`, `recall` and `cache`: what stays inside the hospital."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -93,20 +92,23 @@ def vault_export(
 @cache_app.command("show")
 def cache_show(cache: CacheOption = None) -> None:
     """Print where the cache is and how large it is."""
-    from updp.core.cache import default_folder, size_of
+    from updp.core.cache import size_of
 
-    folder = cache or default_folder()
-    size = size_of(folder)
-    told(cache=str(folder), bytes=size)
-    say(f"{folder}: {megabytes(size)}")
+    _say_size(cache, size_of, "bytes")
 
 
 @cache_app.command("clear")
 def cache_clear(cache: CacheOption = None) -> None:
     """Remove the films and attackers that `updp evaluate` kept; nothing else in the folder is touched."""
-    from updp.core.cache import clear, default_folder
+    from updp.core.cache import clear
+
+    _say_size(cache, clear, "bytes_removed", " removed")
+
+
+def _say_size(cache: Path | None, count: Callable[[Path], int], fact: str, done: str = "") -> None:
+    from updp.core.cache import default_folder
 
     folder = cache or default_folder()
-    size = clear(folder)
-    told(cache=str(folder), bytes_removed=size)
-    say(f"{folder}: {megabytes(size)} removed")
+    size = count(folder)
+    told(cache=str(folder), **{fact: size})
+    say(f"{folder}: {megabytes(size)}{done}")

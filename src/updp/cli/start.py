@@ -1,7 +1,5 @@
 """`updp init` and `updp plan`: before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +8,15 @@ import typer
 
 from updp.cli.app import WRONG_USE, app
 from updp.cli.console import print_table
+from updp.cli.options import (
+    ExportArgument,
+    LayoutOption,
+    LimitOption,
+    MethodOption,
+    PolicyOption,
+    SeedOption,
+    WorkersOption,
+)
 from updp.cli.session import console_of, told
 
 if TYPE_CHECKING:
@@ -52,13 +59,13 @@ def init(
 
 @app.command("plan")
 def show_plan(
-    source: Annotated[Path, typer.Argument(help="The export: a folder in a known layout, or a manifest file.")],
-    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
-    policy: Annotated[Path | None, typer.Option(help="Policy file (TOML).")] = None,
-    layout: Annotated[str | None, typer.Option(help="Source layout, if it is not recognised.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Take the first N films only.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    source: ExportArgument,
+    method: MethodOption = None,
+    policy: PolicyOption = None,
+    layout: LayoutOption = None,
+    workers: WorkersOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = 0,
 ) -> None:
     """Say what a run would do: films, patients, labels, reports, time, disk, and what the gate could answer."""
     from updp.core.policy import Policy
@@ -70,7 +77,7 @@ def show_plan(
     print_plan(plan(source, settings, layout=layout, seed=seed, limit=limit, workers=workers))
 
 
-def print_plan(made: Plan) -> None:
+def print_plan(made: "Plan") -> None:
     """A plan for people, and for machines."""
     from updp.core.reasons import REPAIR, Reason
     from updp.pipeline.plan import as_json

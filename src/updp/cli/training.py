@@ -1,7 +1,5 @@
 """`updp train`: model packs, judges and methods."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

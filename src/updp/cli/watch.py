@@ -1,7 +1,5 @@
 """`updp watch`: releases of studies as they arrive."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path
@@ -12,6 +10,16 @@ import typer
 from updp.cli.app import WRONG_USE, KeyOption, app
 from updp.cli.console import given_options, open_key, print_outcome
 from updp.cli.network import MetricsOption, published
+from updp.cli.options import (
+    AddressOption,
+    EngineOption,
+    GpusOption,
+    MethodOption,
+    PinOption,
+    PolicyOption,
+    SeedOption,
+    WorkersOption,
+)
 from updp.cli.session import console_of, say, told
 
 
@@ -24,20 +32,16 @@ def watch(
     ] = 300,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the folder.")] = 30,
     at_least: Annotated[int, typer.Option(min=1, help="Studies that make a batch; fewer wait for others.")] = 1,
-    method: Annotated[str | None, typer.Option(help="De-identification method (see `updp methods`).")] = None,
-    policy: Annotated[
-        Path | None, typer.Option(help="Policy file (TOML), or a preset: strict, research, clean-only.")
-    ] = None,
+    method: MethodOption = None,
+    policy: PolicyOption = None,
     key: KeyOption = None,
-    engine: Annotated[str, typer.Option(help="Where shards run: local, or ray (a cluster).")] = "local",
-    address: Annotated[str | None, typer.Option(help="Engine ray: the cluster's address; default: auto.")] = None,
-    gpus: Annotated[float | None, typer.Option(min=0, help="Engine ray: the part of a GPU a worker takes.")] = None,
-    pin: Annotated[
-        str | None, typer.Option(help="Engine ray: the instruction set all workers compute with (avx2).")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    gpus: GpusOption = None,
+    pin: PinOption = None,
+    workers: WorkersOption = None,
     once: Annotated[bool, typer.Option("--once", help="End when every study that is there has been taken.")] = False,
+    seed: SeedOption = 0,
     metrics: MetricsOption = None,
 ) -> None:
     """Make dated releases of studies as they arrive, until stopped. May be killed at any moment; start it again."""

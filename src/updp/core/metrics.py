@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import tomllib
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from typing import Literal, NamedTuple
 
 Labels = tuple[tuple[str, str], ...]
@@ -15,6 +17,12 @@ class Metric(NamedTuple):
 
     kind: Literal["counter", "gauge"]
     help: str
+
+
+def families(service: str) -> dict[str, Metric]:
+    """The families that a service publishes, from ``metrics.toml``."""
+    rows = tomllib.loads(resources.files("updp.core").joinpath("metrics.toml").read_text("utf-8"))[service]
+    return {name: Metric("counter" if name.endswith("_total") else "gauge", words) for name, words in rows.items()}
 
 
 class Metrics:

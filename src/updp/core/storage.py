@@ -6,9 +6,9 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 class OutputError(OSError):
@@ -70,6 +70,21 @@ def write_bytes(
     """Write ``data`` whole or not at all (``writing``)."""
     with writing(path, mode=mode, sync=sync, fresh=fresh, aside=aside) as out:
         out.write(data)
+
+
+def lock_folder(folder: Path, name: str, busy: Exception) -> AbstractContextManager[Any]:
+    """Make a folder that only we may read and lock it until the ``with`` block ends; ``busy`` is raised at once where
+    another process holds the lock."""
+    from filelock import FileLock, Timeout
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.chmod(folder, 0o700)
+        return FileLock(folder / name, timeout=0, mode=0o600, thread_local=False).acquire()
+    except Timeout:
+        raise busy from None
+    except OSError as error:
+        raise explain(error) from None
 
 
 def sync_folder(path: Path) -> None:

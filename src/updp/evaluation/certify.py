@@ -101,13 +101,15 @@ class SeenPatients(ValueError):
 
 def refuse_seen(exhibit: Exhibit, pack: Pack, cache: Any) -> None:
     """Refuse a cohort with films from the pack's list of training films, whatever name the source goes by."""
-    from updp.evaluation.probes.attacks.features import looked
+    from updp.evaluation.probes.attacks.features import encode_films
     from updp.evaluation.probes.attacks.membership import SAME_FILM, nearest, training_codes
 
     codes = training_codes(pack)
     if codes is None:
         return
-    seen = nearest(looked(exhibit.real, pack, "identity", cache)["embedded"].astype(np.float32), codes) >= SAME_FILM
+    seen = (
+        nearest(encode_films(exhibit.real, pack, "identity", cache)["embedded"].astype(np.float32), codes) >= SAME_FILM
+    )
     if count := int(seen.sum()):
         raise SeenPatients(f"{count} of {len(seen)} films trained the pack {pack.name}: certify on other patients")
 

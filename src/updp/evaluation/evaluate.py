@@ -32,8 +32,7 @@ from updp.evaluation.cohort.describe import describe
 from updp.evaluation.cohort.load import Case, NotComparable, load_case, private
 from updp.release import certificate
 from updp.release.assemble import located, restate
-from updp.release.evidence import Content
-from updp.release.evidence import judged as judge
+from updp.release.evidence import Content, judge_release
 from updp.release.gate import Verdict
 from updp.release.signature import content_sum
 
@@ -119,7 +118,7 @@ def evaluate(
         progress=progress,
         method=method_use(case.policy),
     )
-    facts, verdict = judged(case, measured, models, budget, quick, seed, frontier)
+    facts, verdict = judge_case(case, measured, models, budget, quick, seed, frontier)
     return _written(case, facts, verdict, measured, opened, target, store)
 
 
@@ -199,7 +198,7 @@ def _run(
         return [Measurement.missing(probe.name, f"it failed ({type(error).__name__})", detail={"failed": True})]
 
 
-def judged(
+def judge_case(
     case: Case,
     measured: Sequence[Measurement],
     pack: Pack | None,
@@ -218,7 +217,7 @@ def judged(
     content = Content(counts["released"], tallies.get("reports", 0), disjoint=True)
     patients = len(set(case.exhibit.patients[~case.exhibit.kept_back].tolist()))
     kept_back = sum(counts["quarantined"].values())
-    verdict = judge(case.policy, content, kept_back, tallies, measured, certified.proofs, patients)
+    verdict = judge_release(case.policy, content, kept_back, tallies, measured, certified.proofs, patients)
     exhibit = case.exhibit
     rows = {split: (exhibit.splits == split) & ~exhibit.kept_back for split in ("train", "val", "test")}
     facts = {name: value for name, value in case.facts.items() if name not in ("verification", "sweep")}

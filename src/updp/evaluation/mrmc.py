@@ -2,8 +2,8 @@
 
 Obuchowski and Rockette (1995), "Hypothesis testing of diagnostic accuracy for multiple readers and multiple tests",
 with jackknife covariances and the degrees of freedom of Hillis (2007), "A comparison of denominator degrees of freedom
-methods for multiple observer ROC analysis". Readers and cases are both random: the interval speaks of other readers
-and other patients, not of these alone.
+methods for multiple observer ROC analysis". Readers and cases are both random: the interval holds for other readers
+and other patients, not for these alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Comparison:
     p: float
 
 
-def jackknifed(truth: ArrayLike, ratings: ArrayLike) -> tuple[Floats, Floats]:
+def jackknife_areas(truth: ArrayLike, ratings: ArrayLike) -> tuple[Floats, Floats]:
     """Areas (kinds x readers), and the jackknife covariance matrix of them all, kinds outermost."""
     present = binary(truth, "truth")
     scores = finite(ratings, "ratings")
@@ -56,13 +56,13 @@ def jackknifed(truth: ArrayLike, ratings: ArrayLike) -> tuple[Floats, Floats]:
 
 def compare(truth: ArrayLike, ratings: ArrayLike, level: float = 0.95) -> Comparison:
     """Two kinds of film read by the same readers: ratings are 2 x readers x cases, higher where a finding is surer."""
-    areas, covariance = jackknifed(truth, ratings)
+    areas, covariance = jackknife_areas(truth, ratings)
     kinds, readers = areas.shape
     if kinds != 2 or readers < 2:
         raise ValueError("two kinds of film and at least two readers are compared")
     kind, reader = np.divmod(np.arange(kinds * readers), readers)
     same_kind, same_reader = kind[:, None] == kind[None], reader[:, None] == reader[None]
-    return analysed(
+    return analyse_areas(
         areas,
         float(covariance[same_kind & same_reader].mean()),
         float(covariance[~same_kind & same_reader].mean()),
@@ -72,7 +72,7 @@ def compare(truth: ArrayLike, ratings: ArrayLike, level: float = 0.95) -> Compar
     )
 
 
-def analysed(
+def analyse_areas(
     areas: Floats, variance: float, same_reader: float, same_kind: float, neither: float, level: float = 0.95
 ) -> Comparison:
     """The test and interval from areas (2 x readers) and averaged covariances."""

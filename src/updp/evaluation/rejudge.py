@@ -17,7 +17,7 @@ from updp.evaluation.evaluate import Evaluation
 from updp.evaluation.report import page, released_sheet
 from updp.release import certificate
 from updp.release.assemble import located, restate
-from updp.release.evidence import Content, judged
+from updp.release.evidence import Content, judge_release
 
 
 def rejudge(release: str | Path, policy: Policy, *, key: Key | str | Path | None = None) -> Evaluation:
@@ -32,7 +32,7 @@ def rejudge(release: str | Path, policy: Policy, *, key: Key | str | Path | None
     today = dt.date.today()
     certified = certificate.find(used, today)
     counts, tallies = facts["counts"], facts["tallies"]
-    verdict = judged(
+    verdict = judge_release(
         used,
         Content(counts["released"], tallies.get("reports", 0), disjoint=True),
         sum(counts["quarantined"].values()),

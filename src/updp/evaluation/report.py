@@ -426,7 +426,7 @@ def _curves(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
         for m in measured:
             rows = curve_points(m.detail[kind]) if m.detail.get(kind) else []
             if len(rows) > 1:
-                series.append((", ".join(filter(None, (m.attacker or m.metric, m.protocol))), thinned(rows)))
+                series.append((", ".join(filter(None, (m.attacker or m.metric, m.protocol))), thin_curve(rows)))
         if not series:
             continue
         series = list(dict(series).items())[: len(charts.SERIES)]
@@ -440,7 +440,7 @@ def _curves(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     return out
 
 
-def thinned(rows: list[list[float]], most: int = 120) -> list[list[float]]:
+def thin_curve(rows: list[list[float]], most: int = 120) -> list[list[float]]:
     """At most so many points of a curve, its ends among them."""
     if len(rows) <= most:
         return rows

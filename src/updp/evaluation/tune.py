@@ -96,7 +96,7 @@ def tune(
             tell(missing[-1])
         else:
             found.append(point)
-            tell(described(point))
+            tell(describe_point(point))
     strength, advice = choose_strength(found, linkage, utility)
     facts = {
         "format": "updp-frontier-1",
@@ -120,7 +120,7 @@ def tune(
     return Frontier(tuple(found), strength, advice, target)
 
 
-def described(point: Mapping[str, Any]) -> str:
+def describe_point(point: Mapping[str, Any]) -> str:
     """A point of the frontier in words."""
 
     def figure(m: Mapping[str, float]) -> str:
@@ -149,14 +149,14 @@ def choose_strength(
     if private_enough:
         best = max(private_enough, key=lambda p: p["utility"]["low"])
         return None, (
-            f"no strength keeps enough use for certain: of those private enough, {described(best)}; "
+            f"no strength keeps enough use for certain: of those private enough, {describe_point(best)}; "
             f"its lower bound has to be at least {min_utility:.2f}"
         )
     best = min(found, key=lambda p: p["linkage"]["high"])
     sure = best["linkage"]["value"] <= max_linkage
     more = "; more films may settle it (--films)" if sure else ""
     return None, (
-        f"no strength is private enough for certain: best is {described(best)}; "
+        f"no strength is private enough for certain: best is {describe_point(best)}; "
         f"its upper bound has to be at most {max_linkage:.2f}{more}"
     )
 

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from updp.core.reasons import Reason
-from updp.core.record import Study
 from updp.methods import method_info
-from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import Configured, MethodOptions
-from updp.methods.strength import resolve_strength
+from updp.methods.base import MethodInfo
+from updp.methods.options import MethodOptions
+from updp.methods.per_image import PerFace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +28,7 @@ _LARGER = 3
 _SKIN, _BACK, _WHITE, _IRIS, _LIP, _BROW = 0.72, 0.12, 0.94, 0.22, 0.5, 0.38
 
 
-class DigitalMask(Configured):
+class DigitalMask(PerFace):
     info: ClassVar[MethodInfo] = method_info("digital-mask")
 
     class Options(MethodOptions):
@@ -40,22 +38,12 @@ class DigitalMask(Configured):
 
     options: Options
 
-    def deidentify(
-        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
-    ) -> list[Deidentified]:
-        amount = resolve_strength(self.info, strength)
-        return [self._masked(study, amount) for study in batch]
-
-    def _masked(self, study: Study, amount: float) -> Deidentified:
-        from updp.domains.face.landmarks import EYES, points_of
+    def draw(self, pixels: NDArray[np.float32], points: NDArray[np.float64], strength: float) -> NDArray[np.float32]:
+        from updp.domains.face.landmarks import EYES
         from updp.domains.face.signs import iris
 
-        points = points_of(study)
-        if study.pixels is None or points is None:
-            return Deidentified(None, refused=Reason.FACE_NONE)
-        gaze = {side: iris(study.pixels, points, eye) for side, eye in EYES.items()}
-        shape = towards_mean(points, amount, self.options.keep_eyes)
-        return Deidentified(draw(shape, gaze, study.pixels.shape))
+        gaze = {side: iris(pixels, points, eye) for side, eye in EYES.items()}
+        return draw(towards_mean(points, strength, self.options.keep_eyes), gaze, pixels.shape)
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,8 @@ from updp.core.reasons import Reason
 from updp.core.record import BENCHMARK_KEY, Study, place_of
 from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import BadOption, Configured, MethodOptions
+from updp.methods.options import BadOption, MethodOptions
+from updp.methods.per_image import PerImage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +33,7 @@ Record = tuple[frozenset[str], str]
 _DONORS = 0.5
 
 
-class Donor(Configured):
+class Donor(PerImage):
     info: ClassVar[MethodInfo] = method_info("donor")
 
     class Options(MethodOptions):
@@ -68,12 +69,7 @@ class Donor(Configured):
             raise BadOption("option 'gallery': no film there has labels and may be a donor")
         return found
 
-    def deidentify(
-        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
-    ) -> list[Deidentified]:
-        return [self._given(study, stream) for study, stream in zip(batch, rng, strict=True)]
-
-    def _given(self, study: Study, rng: np.random.Generator) -> Deidentified:
+    def make(self, study: Study, strength: float, rng: np.random.Generator) -> Deidentified:
         if study.labels is None:
             return Deidentified(None, refused=Reason.NOTHING_TO_SHOW)
         labels, view = frozenset(study.labels), study.view or ""

@@ -20,9 +20,9 @@ from pydantic import Field, model_validator
 from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import Configured, MethodOptions, contradiction
+from updp.methods.options import MethodOptions, contradiction
+from updp.methods.per_image import PerImage
 from updp.methods.pixelate import cell_means, replicate
-from updp.methods.strength import resolve_strength
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EPSILON_RANGE = (10.0, 0.01)
 
 
-class DPPix(Configured):
+class DPPix(PerImage):
     """``strength`` 0 is epsilon 10, 0.5 about 0.32, 2/3 the published 0.1, 1 is 0.01; ``epsilon`` fixes it instead."""
 
     info: ClassVar[MethodInfo] = method_info("dp-pix")
@@ -60,26 +60,21 @@ class DPPix(Configured):
 
     options: Options
 
-    def deidentify(
-        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
-    ) -> list[Deidentified]:
+    def make(self, study: Study, strength: float, rng: np.random.Generator) -> Deidentified:
         options = self.options
-        epsilon = options.epsilon or _epsilon(resolve_strength(self.info, strength))
-        out = []
-        for study, stream in zip(batch, rng, strict=True):
-            assert study.pixels is not None
-            height, width, *channels = study.pixels.shape
-            decided: dict[str, Any] = {"epsilon": round(epsilon, 6)}
-            if options.basis == "frequencies":
-                film = low_frequencies(study.pixels, options.kept, options.clip, epsilon, options.delta, stream)
-                decided |= {"delta": options.delta, "unit": "film", "frequencies": options.kept}
-            else:
-                m = height * width if options.m == "image" else options.m
-                # A pixel is all of its channels: changing it moves the mean of each.
-                film = pixelate(study.pixels, options.b, m * math.prod(channels) / epsilon, stream)
-                decided |= {"unit": f"{m} pixels", "cell": options.b}
-            out.append(Deidentified(film, decided))
-        return out
+        epsilon = options.epsilon or _epsilon(strength)
+        assert study.pixels is not None
+        height, width, *channels = study.pixels.shape
+        decided: dict[str, Any] = {"epsilon": round(epsilon, 6)}
+        if options.basis == "frequencies":
+            film = low_frequencies(study.pixels, options.kept, options.clip, epsilon, options.delta, rng)
+            decided |= {"delta": options.delta, "unit": "film", "frequencies": options.kept}
+        else:
+            m = height * width if options.m == "image" else options.m
+            # A pixel is all of its channels: changing it moves the mean of each.
+            film = pixelate(study.pixels, options.b, m * math.prod(channels) / epsilon, rng)
+            decided |= {"unit": f"{m} pixels", "cell": options.b}
+        return Deidentified(film, decided)
 
 
 def pixelate(film: NDArray[np.float32], b: int, unit: float, rng: np.random.Generator) -> NDArray[np.float32]:

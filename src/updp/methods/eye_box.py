@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from updp.core.reasons import Reason
-from updp.core.record import Study
 from updp.methods import method_info
-from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import Configured, MethodOptions
-from updp.methods.strength import resolve_strength
+from updp.methods.base import MethodInfo
+from updp.methods.options import MethodOptions
+from updp.methods.per_image import PerFace
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-class EyeBox(Configured):
+class EyeBox(PerFace):
     """The bar runs along the line of the eyes; its height grows with strength."""
 
     info: ClassVar[MethodInfo] = method_info("eye-box")
@@ -29,21 +27,9 @@ class EyeBox(Configured):
 
     options: Options
 
-    def deidentify(
-        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
-    ) -> list[Deidentified]:
-        amount = resolve_strength(self.info, strength)
-        return [self._covered(study, amount) for study in batch]
-
-    def _covered(self, study: Study, amount: float) -> Deidentified:
-        from updp.domains.face.landmarks import points_of
-
-        points = points_of(study)
-        if study.pixels is None or points is None:
-            return Deidentified(None, refused=Reason.FACE_NONE)
-        if amount == 0:
-            return Deidentified(study.pixels)
-        return Deidentified(bar(study.pixels, points, self.options.width, amount * self.options.max_height))
+    def draw(self, pixels: NDArray[np.float32], points: NDArray[np.float64], strength: float) -> NDArray[np.float32]:
+        height = strength * self.options.max_height
+        return bar(pixels, points, self.options.width, height) if strength else pixels
 
 
 def bar(pixels: NDArray[np.float32], points: NDArray[np.float64], width: float, height: float) -> NDArray[np.float32]:

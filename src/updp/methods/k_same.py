@@ -55,9 +55,7 @@ class KSame(OnPack):
 
     class Options(OnPack.Options):
         max_k: int = Field(12, ge=2, description="People per group at strength 1; a group of one would be the patient.")
-        choose: Literal["identity", "findings"] = Field(
-            "identity", description="What the group of a film is chosen by."
-        )
+        choose: Literal["identity", "findings"] = Field("identity", description="What chooses the group of a film.")
         gallery: str | None = Field(
             None, description="Folder of films to average; default: the pack's invented people."
         )

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import Configured
+from updp.methods.per_image import PerImage
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-class Keep(Configured):
+class Keep(PerImage):
     info: ClassVar[MethodInfo] = method_info("keep")
 
-    def deidentify(
-        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
-    ) -> list[Deidentified]:
-        return [Deidentified(study.pixels) for study in batch]
+    def make(self, study: Study, strength: float, rng: np.random.Generator) -> Deidentified:
+        return Deidentified(study.pixels)

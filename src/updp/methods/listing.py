@@ -5,7 +5,7 @@ from __future__ import annotations
 from updp.methods.base import MethodInfo
 
 
-def described(info: MethodInfo) -> list[tuple[str, str]]:
+def describe_method(info: MethodInfo) -> list[tuple[str, str]]:
     """What a method is and what was measured of it, line by line, for `updp methods`."""
     from updp.methods.measured import measured
 

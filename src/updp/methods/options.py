@@ -31,10 +31,16 @@ class MethodOptions(BaseModel):
         for name in given:
             if name not in known:
                 raise BadOption(unknown("option", name, known))
+        chosen = cls.choose(given)
         try:
-            return cls(**given)
+            return chosen(**given)
         except ValidationError as error:
             raise BadOption(describe_fault(error)) from None
+
+    @classmethod
+    def choose(cls, given: Mapping[str, Any]) -> type[Self]:
+        """The model that these options belong to, where a method has several."""
+        return cls
 
     @classmethod
     def names(cls) -> list[str]:

@@ -9,15 +9,15 @@ from pydantic import Field
 from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import Configured, MethodOptions
-from updp.methods.strength import resolve_strength
+from updp.methods.options import MethodOptions
+from updp.methods.per_image import PerImage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-class Pixelate(Configured):
+class Pixelate(PerImage):
     """The side of a cell grows geometrically with strength, from one pixel to ``max_cell`` of the film's side."""
 
     info: ClassVar[MethodInfo] = method_info("pixelate")
@@ -27,20 +27,13 @@ class Pixelate(Configured):
 
     options: Options
 
-    def deidentify(
-        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator]
-    ) -> list[Deidentified]:
+    def make(self, study: Study, strength: float, rng: np.random.Generator) -> Deidentified:
         import numpy as np
 
-        amount = resolve_strength(self.info, strength)
-        out = []
-        for study in batch:
-            assert study.pixels is not None
-            side = max(1, round(max(1.0, self.options.max_cell * min(study.pixels.shape[:2])) ** amount))
-            means, _ = cell_means(study.pixels, side)
-            film = replicate(means.astype(np.float32), side, study.pixels.shape)
-            out.append(Deidentified(film, {"cell": side}))
-        return out
+        assert study.pixels is not None
+        side = max(1, round(max(1.0, self.options.max_cell * min(study.pixels.shape[:2])) ** strength))
+        means, _ = cell_means(study.pixels, side)
+        return Deidentified(replicate(means.astype(np.float32), side, study.pixels.shape), {"cell": side})
 
 
 def cell_means(film: NDArray[np.float32], b: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -45,7 +45,7 @@ def train_method(
 ) -> Path:
     """Train method ``name`` on ``data`` and add its weights to the pack of method weights ``out``.
 
-    Checkpoints live in ``run`` (default: ``out`` + ".run"); calling again goes on where it stopped. ``settings``
+    Checkpoints are in ``run`` (default: ``out`` + ".run"); calling again goes on where it stopped. ``settings``
     changes keys of the recipe's schedule (`steps`, `batch`, `rate`, …), ``model`` the sizes of the network. ``corpus``
     takes films decoded before instead of decoding ``data``, of which then only ages and sexes are read.
     """

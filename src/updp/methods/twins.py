@@ -14,8 +14,8 @@ So what the released film tells of the patient's film beyond the record is bound
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,7 +23,6 @@ from updp.core.reasons import Reason
 from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
-from updp.methods.options import MethodOptions
 from updp.methods.strength import resolve_strength
 from updp.methods.updp.method import UPDP, Written
 from updp.methods.updp.searches import Report
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from updp.methods.updp.method import Streams
     from updp.methods.updp.projection import Projection
 
 #: Films generated together.
@@ -55,14 +55,6 @@ class TwinOptions(Report):
 
         return Projection("top-k", self.top_k, self.bonus, 0.0)
 
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
-        return MethodOptions.read.__func__(cls, given)  # type: ignore[attr-defined, no-any-return]
-
-    @classmethod
-    def names(cls) -> list[str]:
-        return list(cls.model_fields)
-
 
 class Twins(UPDP):
     """``strength`` scales the privacy budget of the choice down to nothing."""
@@ -79,28 +71,14 @@ class Twins(UPDP):
     def reads_pixels(self, strength: float | None) -> bool:
         return self.epsilon(strength) > 0
 
-    def write(
-        self,
-        studies: list[Study],
-        films: Tensor,
-        strength: float,
-        rngs: list[np.random.Generator],
-        targets: Tensor | None = None,
-    ) -> Written:
-        """Prompts of the records. The films are not looked at: what they would score is of no use here."""
+    def _embed(self, films: Tensor) -> Tensor:
+        """Prompts are those of the records. The films are not looked at: what they would score is of no use here."""
         import torch
 
-        return super().write(
-            studies, films, strength, rngs, torch.zeros(len(studies), 1) if targets is None else targets
-        )
+        return torch.zeros(len(films), 1)
 
     def _make(
-        self,
-        studies: list[Study],
-        films: Tensor,
-        written: Written,
-        strength: float,
-        rngs: list[np.random.Generator],
+        self, studies: list[Study], films: Tensor, written: Written, strength: float, rngs: Streams
     ) -> list[Deidentified]:
         import numpy as np
         import torch

@@ -60,6 +60,14 @@ MODELS: Registry[type[nn.Module]] = Registry(
 )
 
 
+# Fresh layers draw from torch's global generator before they are given their weights, hence ``seeded``.
+
+
+def _filled(role: str) -> cached_property[Any]:
+    """The model in a role, built when it is first asked for."""
+    return cached_property(seeded()(lambda pack: pack._served(pack._role(role))))
+
+
 class Pack:
     """An opened pack. Roles are built when first asked for."""
 
@@ -129,12 +137,9 @@ class Pack:
             self._held[name] = getattr(self, name) if own else self._served(seeded()(self._role)(name))
         return self._held[name]
 
-    # Fresh layers draw from torch's global generator before they are given their weights, hence ``seeded``.
-
-    @cached_property
-    @seeded()
-    def autoencoder(self) -> AutoencoderRole:
-        return self._served(self._role("autoencoder"))  # type: ignore[no-any-return]
+    autoencoder: cached_property[AutoencoderRole] = _filled("autoencoder")
+    identity: cached_property[IdentityRole] = _filled("identity")
+    classifier: cached_property[ClassifierRole] = _filled("classifier")
 
     @cached_property
     @seeded()
@@ -162,16 +167,6 @@ class Pack:
         # Within the generator nothing crosses the border between devices.
         unet, autoencoder, vlm = self._own("generator"), _at_its_place(self.autoencoder), _at_its_place(self.vlm)
         return self._served(Generator(unet, autoencoder, vlm, self.info["size"], sampling))  # type: ignore[no-any-return]
-
-    @cached_property
-    @seeded()
-    def identity(self) -> IdentityRole:
-        return self._served(self._role("identity"))  # type: ignore[no-any-return]
-
-    @cached_property
-    @seeded()
-    def classifier(self) -> ClassifierRole:
-        return self._served(self._role("classifier"))  # type: ignore[no-any-return]
 
 
 def _at_its_place(model: Any) -> Any:

@@ -25,14 +25,9 @@ class VlmRole(Protocol):
 
 class GeneratorRole(Protocol):
     def generate(
-        self,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        steps: int | None = None,
-        guidance: float | None = None,
-        init_images: Tensor | None = None,
-        strength: float | None = None,
-    ) -> Tensor: ...
+        self, prompts: Sequence[str], seeds: Sequence[int], steps: int | None = None, guidance: float | None = None,
+        init_images: Tensor | None = None, strength: float | None = None,
+    ) -> Tensor: ...  # fmt: skip
     def condition(self, prompts: Sequence[str]) -> Any: ...
     def noise(self, latents: Tensor, t: Tensor, condition: Any) -> Tensor: ...
 

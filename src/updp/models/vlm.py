@@ -68,25 +68,12 @@ class VisionLanguage(nn.Module):
     """Films and texts to unit vectors in one space."""
 
     def __init__(
-        self,
-        vocabulary: int,
-        width: int = 256,
-        layers: int = 2,
-        heads: int = 4,
-        context: int = 64,
-        size: int = 160,
+        self, vocabulary: int, width: int = 256, layers: int = 2, heads: int = 4, context: int = 64, size: int = 160,
         space: int = 256,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.config = {
-            "vocabulary": vocabulary,
-            "width": width,
-            "layers": layers,
-            "heads": heads,
-            "context": context,
-            "size": size,
-            "space": space,
-        }
+        self.config = {"vocabulary": vocabulary, "width": width, "layers": layers, "heads": heads}
+        self.config |= {"context": context, "size": size, "space": space}
         self.image = FilmEncoder(size)
         self.image_head = nn.Sequential(nn.LayerNorm(FEATURES), nn.Linear(FEATURES, space))
         self.text = TextTower(vocabulary, width, layers, heads, context)

@@ -11,18 +11,16 @@ import errno
 import hashlib
 import io
 import logging
-import os
 import re
 import shutil
 import threading
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from updp.core.global_state import quiet
-from updp.core.storage import explain, sync_folder, write_bytes
+from updp.core.storage import lock_folder, sync_folder, write_bytes
 from updp.network.association import NetworkError
 from updp.sources.files import INCOMING
 
@@ -65,15 +63,9 @@ class Inbox:
     def __init__(self, export: Path, *, keep_free: int = 0) -> None:
         self.export, self.keep_free = export, keep_free
         self.aside = export / INCOMING
-        try:
-            self.aside.mkdir(parents=True, exist_ok=True)
-            os.chmod(self.aside, 0o700)
-            self._owner = FileLock(self.aside / "lock", timeout=0, mode=0o600, thread_local=False)
-            self._owner.acquire()
-        except Timeout:
-            raise NetworkError("another `updp receive` or `updp fetch` writes to this export; end it first") from None
-        except OSError as error:
-            raise explain(error) from None
+        busy = NetworkError("another `updp receive` or `updp fetch` writes to this export; end it first")
+        self._owned = ExitStack()
+        self._owned.enter_context(lock_folder(self.aside, "lock", busy))
         for left in self.aside.glob(".*.dcm.*"):  # of a program that was killed; nobody was told they arrived
             left.unlink(missing_ok=True)
         self._lock = threading.Lock()
@@ -81,7 +73,7 @@ class Inbox:
 
     def close(self) -> None:
         """Let another program write to the export."""
-        self._owner.release()
+        self._owned.close()
 
     def __len__(self) -> int:
         return len(self._studies)

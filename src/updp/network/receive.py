@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.core.global_state import quiet
-from updp.core.metrics import Metric, Metrics
+from updp.core.metrics import Metrics, families
 from updp.network.association import TIMEOUT, NetworkError, Peer, Tls, associated, checked_title, entity
 from updp.network.inbox import STATUS, Inbox, Landing
 
@@ -31,14 +31,7 @@ COMMITMENT_INSTANCE = "1.2.840.10008.1.20.1.1"
 #: Failure reasons of an object in a commitment (PS3.3 C.14.1.1).
 _MISSING, _OTHER_CLASS = 0x0112, 0x0119
 
-METRICS = {
-    "updp_received_objects_total": Metric("counter", "Objects that senders offered, by what became of them."),
-    "updp_received_bytes_total": Metric("counter", "Bytes of objects that were stored."),
-    "updp_associations_total": Metric("counter", "Associations, by how they went."),
-    "updp_commitments_total": Metric("counter", "Objects whose storage was asked for, by answer."),
-    "updp_export_objects": Metric("gauge", "Objects in the export."),
-    "updp_export_free_bytes": Metric("gauge", "Bytes that may still be written to the export."),
-}
+METRICS = families("receive")
 
 
 class Receiver:

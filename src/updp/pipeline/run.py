@@ -17,13 +17,11 @@ import uuid
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
 
 from updp.core import version
 from updp.core.global_state import instruction_set, quiet
@@ -31,7 +29,7 @@ from updp.core.keys import Key, default_path
 from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
-from updp.core.storage import OutputError, explain, write_bytes
+from updp.core.storage import OutputError, explain, lock_folder, write_bytes
 from updp.domains import DEFAULT
 from updp.methods import method_info
 from updp.pipeline import non_interference, stations
@@ -150,7 +148,8 @@ def deidentify(
     computes = bool(method_info(policy.method.name).needs)
     kernels = instruction_set(torch=computes, pin=options.get("pin"))
 
-    with _owned(target):
+    busy = RunError("another run is writing to this output; wait for it or choose another folder")
+    with lock_folder(target / ".work", "lock", busy):
         survey = take_survey(opened, key, check_content)
         identity = _identity(opened, policy, key, seed, limit, survey) | {"check_content": check_content}
         decided = read_decisions(target, key)
@@ -544,24 +543,6 @@ def _check_places(source: Path, out: Path) -> None:
         raise RunError("the output is a file; choose a folder")
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in (".work", "run.json")):
         raise RunError("the output folder is not empty and was not begun by updp; choose another")
-
-
-@contextmanager
-def _owned(out: Path) -> Iterator[None]:
-    """Lock the output folder for one run; a second run fails at once."""
-    try:
-        (out / ".work").mkdir(parents=True, exist_ok=True)
-        os.chmod(out / ".work", 0o700)
-        lock = FileLock(out / ".work" / "lock", timeout=0, mode=0o600)
-        lock.acquire()
-    except Timeout:
-        raise RunError("another run is writing to this output; wait for it or choose another folder") from None
-    except OSError as error:
-        raise explain(error) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _identity(source: Source, policy: Policy, key: Key, seed: int, limit: int | None, survey: Survey) -> dict[str, Any]:

@@ -24,12 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from updp.core.keys import Key
-from updp.core.metrics import Metric, Metrics
+from updp.core.metrics import Metrics, families
 from updp.core.policy import Policy
-from updp.core.storage import explain, sync_folder
+from updp.core.storage import explain, lock_folder, sync_folder
 from updp.pipeline.run import RunError, check_apart, deidentify
 from updp.pipeline.stations import whereabouts
 from updp.release.assemble import Outcome, finished
@@ -41,16 +39,7 @@ ARRIVED = "arrived"
 #: Seconds until a batch that could not be made is tried again: at first, and at most.
 _RETRY, _RETRY_MOST = 60.0, 3600.0
 
-METRICS = {
-    "updp_watch_waiting_studies": Metric("gauge", "Studies that arrived and are in no batch yet."),
-    "updp_watch_changed_files": Metric("gauge", "Files that changed after they had gone into a batch."),
-    "updp_watch_held_batches": Metric("gauge", "Batches that could not be made and are tried again."),
-    "updp_watch_batches_total": Metric("counter", "Batches made, by the verdict of the gate."),
-    "updp_watch_films_total": Metric("counter", "Films in those batches that were not kept back."),
-    "updp_watch_quarantined_total": Metric("counter", "Studies kept back, by reason code."),
-    "updp_watch_failures_total": Metric("counter", "Runs of a batch that ended with an error."),
-    "updp_watch_last_look_seconds": Metric("gauge", "Time of the last look at the folder, since 1970."),
-}
+METRICS = families("watch")
 
 
 class State(NamedTuple):
@@ -101,20 +90,10 @@ class Watch:
         if not self.source.is_dir():
             raise BadSource("the folder to watch is not there; `updp receive` makes it, or mount it")
         check_apart(self.source.absolute(), self.out.absolute())
-        try:
-            (self.out / ARRIVED).mkdir(parents=True, exist_ok=True)
-            os.chmod(self.out / ARRIVED, 0o700)
-            lock = FileLock(self.out / ARRIVED / ".lock", timeout=0, mode=0o600)
-            lock.acquire()
-        except Timeout:
-            raise RunError("another watch writes to this output; end it or choose another folder") from None
-        except OSError as error:
-            raise explain(error) from None
-        try:
+        busy = RunError("another watch writes to this output; end it or choose another folder")
+        with lock_folder(self.out / ARRIVED, ".lock", busy):
             self._recall()
             yield self
-        finally:
-            lock.release()
 
     def _recall(self) -> None:
         for batch in sorted((self.out / ARRIVED).iterdir()):

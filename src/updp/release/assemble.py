@@ -23,7 +23,7 @@ from updp.core.policy import Policy
 from updp.core.reasons import Reason
 from updp.core.storage import OutputError, sync_folder, write_bytes, writing
 from updp.release import card, certificate, manifest
-from updp.release.evidence import Content, judged
+from updp.release.evidence import Content, judge_release
 from updp.release.gate import Status, Verdict
 from updp.release.shard import STAMP, ShardRecord
 from updp.release.signature import Seal, check_signature, checksum_line, file_sum, public_key, sign
@@ -100,7 +100,7 @@ def assemble(out: Path, policy: Policy, key: Key, stated: Seal) -> Outcome:
         if not any((build / part).iterdir()):
             (build / part).rmdir()
     content = Content(released, tallies["reports"], overview.disjoint)
-    verdict = judged(policy, content, reasons.total(), tallies, certified=certified.proofs)
+    verdict = judge_release(policy, content, reasons.total(), tallies, certified=certified.proofs)
     facts = _facts(policy, released, reasons, tallies, verdict) | certified.to_json()
     with (out / ".work" / "sums").open("rb") as lines:
         page = card.evidence_page(facts, policy)

@@ -46,9 +46,7 @@ _IF_RELEASED = {
 }
 
 
-def encode_dicom(
-    study: Study, attributes: Collection[str], made: Provenance, syntax: str = "explicit-le"
-) -> bytes:
+def encode_dicom(study: Study, attributes: Collection[str], made: Provenance, syntax: str = "explicit-le") -> bytes:
     """The bytes of a DICOM file for a study that has passed every station; ``attributes`` are those that may leave."""
     from pydicom.dataset import Dataset, FileMetaDataset
     from pydicom.uid import UID, SecondaryCaptureImageStorage

@@ -37,7 +37,7 @@ class Content:
     digest: str = ""  # of films, reports and manifest
 
 
-def judged(
+def judge_release(
     policy: Policy,
     content: Content,
     quarantined: int,
@@ -93,7 +93,7 @@ def rejudged(facts: Mapping[str, Any], policy: Policy, content: Content, date: d
         raise BadEvidence("policy and evidence name different methods or settings")
     if tallies.get(construction.CHECKED) and _surely_reads_pixels(policy):
         raise BadEvidence("the evidence claims films that do not depend on pixels, of a method that reads them")
-    verdict = judged(policy, content, kept_back, tallies, measured, certified)
+    verdict = judge_release(policy, content, kept_back, tallies, measured, certified)
     found = {check.name: check.outcome.value for check in verdict.checks}
     if (facts["gate"].get("status"), stated) != (verdict.status, found):
         raise BadEvidence(f"the stated verdict is {facts['gate'].get('status')}; the evidence gives {verdict.status}")

@@ -67,7 +67,7 @@ def open_source(
     what; the layout is then ``manifest``. ``native`` loads films as they are stored, in place of grey values in [0, 1];
     ``projections`` takes DICOM radiographs of other kinds than CR, DX and secondary capture too.
     """
-    from updp.sources.manifest import described
+    from updp.sources.manifest import has_mapping
 
     root = Path(path)
     mapped = mapping is not None and bool(mapping.mapping())
@@ -85,7 +85,7 @@ def open_source(
         if root.is_dir() and next(root.iterdir(), None) is None:
             raise BadSource(f"{path}: the folder is empty")
         found = recognise(root)
-        if len(found) > 1 and "manifest" in found and described(root):
+        if len(found) > 1 and "manifest" in found and has_mapping(root):
             found = ["manifest"]  # a table with a mapping says more of its films than their headers do
     except PermissionError:
         raise BadSource(f"{path}: the folder cannot be read; check its permissions") from None
@@ -105,7 +105,7 @@ def open_source(
     # Layouts of other packages need not know what only some sources are asked for.
     asked: dict[str, Any] = {"native": native, "projections": projections, "mapping": mapping if mapped else None}
     try:
-        return kind(
+        source = kind(
             root,
             domain=DOMAINS[domain or kind.domain_of(root) or DEFAULT],
             frontal_only=frontal_only,
@@ -117,6 +117,8 @@ def open_source(
     except BadSource as error:
         # Layouts name no files: the folder is the user's own word, a file's name may be a patient's.
         raise BadSource(f"{path}: {error}") from None
+    source.layout = layout
+    return source
 
 
 def open_sources(paths: Iterable[str | Path]) -> Iterator[tuple[str, Source]]:

@@ -1,8 +1,8 @@
 """What every source shares: the promise it keeps, safe paths, compact indexes, lazy reading.
 
-A source is the first station of the flow. Iterating it yields one ``Study`` a film without pixels, in the order of the
-layout's own table (or of sorted paths), and a ``Refusal`` for whatever can be seen to be wrong already; ``load`` runs
-in a worker and reads the rest. Nothing is remembered between rows but the compact indexes that joins need.
+A source is the first station of the flow. Iterating it yields one ``Study`` without pixels per film, in the order of
+the layout's own table (or of sorted paths), and a ``Refusal`` for whatever can be seen to be wrong already; ``load``
+runs in a worker and reads the rest. Nothing is remembered between rows but the compact indexes that joins need.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Source(Protocol):
 
 
 class Layout(ABC):
-    """A source in one layout: a subclass says how to recognise it and how to read its rows."""
+    """A source in one layout: a subclass says how to recognise it and how to read its rows. The first line of its
+    docstring says what the folder holds."""
 
-    layout: str
-    description: str  # what the folder holds, in one line
+    layout: str  # the name it is registered by, set where it is opened
     holds: str | None = None  # the domain of its images; None where a folder may be of any
 
     def __init__(

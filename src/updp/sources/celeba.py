@@ -20,10 +20,8 @@ _SPLITS: dict[str, Split] = {"0": "train", "1": "val", "2": "test"}
 
 
 class CelebA(Layout):
-    """CelebA with its list of identities."""
+    """CelebA: identity_CelebA.txt, photographs in a folder below."""
 
-    layout = "celeba"
-    description = "CelebA: identity_CelebA.txt, photographs in a folder below"
     holds = "face"
 
     def __init__(self, root: Path, **options: Any) -> None:

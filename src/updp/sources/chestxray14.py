@@ -31,10 +31,8 @@ _HEADER = (
 
 
 class ChestXray14(Layout):
-    """NIH ChestX-ray14."""
+    """NIH ChestX-ray14: Data_Entry_2017*.csv, images*/."""
 
-    layout = "chestxray14"
-    description = "NIH ChestX-ray14: Data_Entry_2017*.csv, images*/"
     holds = "chest"
 
     def __init__(self, root: Path, **options: Any) -> None:

@@ -37,10 +37,8 @@ _TABLES: Mapping[str, Split] = {"train.csv": "train", "valid.csv": "val", "test.
 
 
 class CheXpert(Layout):
-    """CheXpert, small or full."""
+    """CheXpert: train.csv, valid.csv, patientNNNNN/studyN/."""
 
-    layout = "chexpert"
-    description = "CheXpert: train.csv, valid.csv, patientNNNNN/studyN/"
     holds = "chest"
 
     @classmethod

@@ -40,10 +40,7 @@ class _Filed(NamedTuple):
 
 
 class Dicom(Layout):
-    """A tree of DICOM files."""
-
-    layout = "dicom"
-    description = "a tree of DICOM files, reports beside them as text or DICOM SR"
+    """A tree of DICOM files, reports beside them as text or DICOM SR."""
 
     @classmethod
     def recognises(cls, root: Path) -> bool:

@@ -26,10 +26,8 @@ _SECTIONS = ("indication", "findings", "impression")
 
 
 class IUXray(Layout):
-    """IU X-Ray in R2Gen's layout."""
+    """IU X-Ray as R2Gen has it: annotation.json, images/."""
 
-    layout = "iu_xray"
-    description = "IU X-Ray as R2Gen has it: annotation.json, images/"
     holds = "chest"
 
     def __init__(self, root: Path, **options: Any) -> None:

@@ -37,10 +37,7 @@ _DRIVE = re.compile(r"^(?:[A-Za-z]:)?[\\/]|^[A-Za-z]:")
 
 
 class Manifest(Layout):
-    """A table that names films."""
-
-    layout = "manifest"
-    description = "a manifest.csv, .tsv, .jsonl or .parquet that names films, or a table that a mapping describes"
+    """A manifest.csv, .tsv, .jsonl or .parquet that names films, or a table that a mapping describes."""
 
     def __init__(self, root: Path, *, mapping: SourcePolicy | None = None, **options: Any) -> None:
         self.table, mapping = _resolved(root, mapping)
@@ -56,7 +53,7 @@ class Manifest(Layout):
     def recognises(cls, root: Path) -> bool:
         if not root.exists():
             return False
-        return bool(_tables(root)) or described(root)
+        return bool(_tables(root)) or has_mapping(root)
 
     def rows(self) -> Iterator[Study | Refusal]:
         self.excluded, self._prefix = 0, ""
@@ -286,7 +283,7 @@ def fitting(root: Path) -> list[str]:
     return out
 
 
-def described(root: Path) -> bool:
+def has_mapping(root: Path) -> bool:
     """Whether a mapping lies in this folder, or one that ships fits."""
     return root.is_dir() and ((root / BESIDE).is_file() or bool(fitting(root)))
 

@@ -18,10 +18,8 @@ _SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
 
 class Mema(Layout):
-    """MeMa: one folder per disease."""
+    """MeMa: one folder per disease, below train, val and test or without them."""
 
-    layout = "mema"
-    description = "MeMa: one folder per disease, below train, val and test or without them"
     holds = "face"
 
     @classmethod

@@ -25,10 +25,8 @@ _MENTIONED = 1 << len(LABELS)  # the study has a row in the label table
 
 
 class MimicCXR(Layout):
-    """MIMIC-CXR, films as JPEG or DICOM."""
+    """MIMIC-CXR(-JPG): mimic-cxr-2*-metadata.csv, files/p1x/."""
 
-    layout = "mimic_cxr"
-    description = "MIMIC-CXR(-JPG): mimic-cxr-2*-metadata.csv, files/p1x/"
     holds = "chest"
 
     def __init__(self, root: Path, **options: Any) -> None:

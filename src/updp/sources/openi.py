@@ -20,10 +20,8 @@ _FOLDER = "ecgen-radiology"
 
 
 class OpenI(Layout):
-    """Open-i's Indiana University chest films."""
+    """Open-i (NLMCXR): ecgen-radiology/*.xml and PNG films."""
 
-    layout = "openi"
-    description = "Open-i (NLMCXR): ecgen-radiology/*.xml and PNG films"
     holds = "chest"
 
     @classmethod

@@ -20,10 +20,8 @@ _LOOK = 20  # folders looked at to tell the layout
 
 
 class People(Layout):
-    """Photographs in one folder per person."""
+    """One folder of photographs per person (LFW)."""
 
-    layout = "people"
-    description = "one folder of photographs per person (LFW)"
     holds = "face"
 
     @classmethod

@@ -38,10 +38,7 @@ _BATCH = 512
 
 
 class Release(Layout):
-    """A release made by updp."""
-
-    layout = "release"
-    description = "an updp release: manifest.parquet, images/, reports/"
+    """An updp release: manifest.parquet, images/, reports/."""
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)

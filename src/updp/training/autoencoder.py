@@ -111,8 +111,7 @@ class CodeStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        films = as_tensor(self.corpus.films[self.corpus.rows("val")[:96]])
-        if not len(films):
+        if not len(films := validation_films(self.corpus)):
             return {}
         bare: Any = module.to("cpu")
         pairs = [(bare.synthesise(bare.encode(part)), part) for part in _in_parts(films)]
@@ -288,8 +287,8 @@ class DecoderStage:
         on_real, on_made = discriminator(textures), discriminator(high_passed(made.detach()))
         loss = functional.softplus(-on_real).mean() + functional.softplus(on_made).mean()
         if textures.requires_grad:
-            (slope,) = torch.autograd.grad(on_real.mean((1, 2, 3)).sum(), textures, create_graph=True)
-            loss = loss + _R1_EVERY * _R1 / 2 * slope.square().sum((1, 2, 3)).mean()
+            (gradient,) = torch.autograd.grad(on_real.mean((1, 2, 3)).sum(), textures, create_graph=True)
+            loss = loss + _R1_EVERY * _R1 / 2 * gradient.square().sum((1, 2, 3)).mean()
         if step >= self.begin:
             fixed = {name: value.detach() for name, value in discriminator.named_parameters()}
             opposed = functional_call(discriminator, fixed, (high_passed(made),))
@@ -298,8 +297,7 @@ class DecoderStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        films = as_tensor(self.corpus.films[self.corpus.rows("val")[:96]])
-        if not len(films):
+        if not len(films := validation_films(self.corpus)):
             return {}
         bare: Any = module.to("cpu")
         coder: LappedAutoencoder = bare.autoencoder
@@ -317,6 +315,11 @@ class DecoderStage:
             rows = [films[:6], again[:6]] + ([drawn[:6]] if self.own is not None else [])
             write_sheet(torch.cat(rows), self.directory / f"{self.name}-sheet-{self.step:06d}.png", columns=6)
         return figures
+
+
+def validation_films(corpus: Corpus) -> Tensor:
+    """The films that a stage is judged on."""
+    return as_tensor(corpus.films[corpus.rows("val")[:96]])
 
 
 def _in_parts(films: Tensor) -> list[Tensor]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from updp.core.markdown import table_lines
 from updp.models.pack import restate_pack
 
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() and abs(value) >= 2 else f"{value:.4g}"
-
-
-def _table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def card(info: Mapping[str, Any]) -> str:
@@ -24,7 +20,7 @@ def card(info: Mapping[str, Any]) -> str:
     rows: list[tuple[str, ...]]
     if data := info.get("data"):
         rows = [(name, str(d.get("films", "")), d.get("licence", ""), d.get("credit", "")) for name, d in data.items()]
-        out += ["## Data", _table(rows, ("source", "films", "terms", "credit")), ""]
+        out += ["## Data", *table_lines(("source", "films", "terms", "credit"), rows)]
     splits = info["splits"]
     rows = [
         (s, str(splits[s]["patients"]), str(splits[s]["films"]), splits[s]["sha256"][:16])
@@ -32,19 +28,19 @@ def card(info: Mapping[str, Any]) -> str:
         if isinstance(splits[s], Mapping)
     ]
     out += ["## Splits", f"Patient-disjoint: {splits['rule']}.", ""]
-    out += [_table(rows, ("split", "patients", "films", "SHA-256 of the film ids")), ""]
+    out += table_lines(("split", "patients", "films", "SHA-256 of the film ids"), rows)
     out += ["## Recipe"]
     if commit := info.get("commit"):
         out += [f"`updp train pack` at commit {commit}, seed {info['recipe']['seed']}.", ""]
     stages = [(k, v) for k, v in info["recipe"].items() if isinstance(v, Mapping) and "rate" in v]
     trained = info.get("trained", {})
     rows = [(k, str(trained.get(k, v["steps"])), str(v["batch"]), f"{v['rate']:g}", v["schedule"]) for k, v in stages]
-    out += [_table(rows, ("stage", "steps", "batch", "rate", "schedule")), ""]
+    out += table_lines(("stage", "steps", "batch", "rate", "schedule"), rows)
     if figures := info.get("figures"):
         how = "Measured by the functions of `updp bench pack` on patients the models were not trained on."
         out += ["## Figures", how, ""]
         rows = [(part, name, _number(value)) for part, each in figures.items() for name, value in each.items()]
-        out += [_table(rows, ("part", "figure", "value")), ""]
+        out += table_lines(("part", "figure", "value"), rows)
     if limits := info.get("limits"):
         out += ["## Limits", *(f"- {line}" for line in limits), ""]
     return "\n".join(out)

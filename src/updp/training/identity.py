@@ -31,16 +31,9 @@ class IdentityStage:
     name = "identity"
 
     def __init__(
-        self,
-        corpus: Corpus,
-        config: StageConfig,
-        size: int,
-        start: EfficientNetLite0 | None,
-        directory: Path | None = None,
-        frozen: int = 5,
-        share: float = 1.0,
-        memory: int = 1024,
-    ) -> None:
+        self, corpus: Corpus, config: StageConfig, size: int, start: EfficientNetLite0 | None,
+        directory: Path | None = None, frozen: int = 5, share: float = 1.0, memory: int = 1024,
+    ) -> None:  # fmt: skip
         """`directory` keeps the features the linear layer is fitted on; `share` of patients, for learning curves."""
         self.corpus, self.config, self.size = corpus, config, size
         rows = corpus.rows("train")
@@ -201,9 +194,9 @@ def identity_figures(
     both = np.array([*genuine, *impostor])
     scores = (embedded[both[:, 0]] * embedded[both[:, 1]]).sum(1)
     truth = np.arange(len(both)) < len(genuine)
-    shelf = sorted(rng.permutation(names)[:gallery])
+    enrolled = sorted(rng.permutation(names)[:gallery])
     probes, kept = [], []
-    for name in shelf:
+    for name in enrolled:
         order = rng.permutation(people[name])
         kept.append(order[0])
         if len(order) > 1:

@@ -210,15 +210,17 @@ def test_films_the_method_kept_back_are_among_the_originals_of_every_release(two
         np.testing.assert_array_equal(getattr(first, column), getattr(second, column))
 
 
-@pytest.mark.parametrize("listed", [None, b"", b"garbage\n", b'{"ref": 3}\n', b"[1, 2]\n"])
-def test_without_the_list_of_what_was_kept_back_the_released_films_are_all_there_is(two, key, listed):
-    path = two[0][1].folder.parent / "quarantine.jsonl"
-    path.unlink()
-    if listed is not None:
-        path.write_bytes(listed)
-    exhibit = case(two[0], key).exhibit
-    assert len(exhibit) == two[0][1].released
-    assert not exhibit.kept_back.any()
+def test_without_the_list_of_what_was_kept_back_the_released_films_are_all_there_is(two, key, tmp_path):
+    made = two[0]
+    path = made[1].folder.parent / "quarantine.jsonl"
+    assert case(made, key).exhibit.kept_back.any()
+    for n, listed in enumerate((None, b"", b"garbage\n", b'{"ref": 3}\n', b"[1, 2]\n")):
+        path.unlink(missing_ok=True)
+        if listed is not None:
+            path.write_bytes(listed)
+        exhibit = case(made, key, cache=tmp_path / f"cache{n}").exhibit
+        assert len(exhibit) == made[1].released, listed
+        assert not exhibit.kept_back.any(), listed
 
 
 def test_a_patient_of_whom_one_film_was_kept_back_in_another_split_is_refused(tmp_path, key, policy, monkeypatch):

@@ -50,8 +50,8 @@ def test_with_all_cells_blocked_no_pixel_reaches_the_decoder(on):
     method = DCMDeID(**on)
     given = films(studies(2)).requires_grad_()
     made = drawn(method, given, torch.ones(2, 1, 16, 16))
-    (slope,) = torch.autograd.grad(made.sum(), given, allow_unused=True)
-    assert slope is None or slope.abs().max() == 0
+    (gradient,) = torch.autograd.grad(made.sum(), given, allow_unused=True)
+    assert gradient is None or gradient.abs().max() == 0
 
 
 def test_with_all_cells_blocked_films_of_one_code_and_one_stream_are_one_film(on):

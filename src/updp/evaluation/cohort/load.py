@@ -245,9 +245,9 @@ def _exhibit(
     texts = [report_text(source, study, sections) for study in studies]
     described = [_described(study) for study in studies]
     ids = "\n".join(one.name for one in originals)
-    real = decoded(cache, ("real", digest, ids, image.side, padded or image.fit), count, shape, real_films)
+    real = decode_films(cache, ("real", digest, ids, image.side, padded or image.fit), count, shape, real_films)
     listing = file_sum(release / "checksums.sha256")
-    released = decoded(cache, ("released", listing, ids, image.side, padded), count, shape, released_films)
+    released = decode_films(cache, ("released", listing, ids, image.side, padded), count, shape, released_films)
     views, labels = np.array([study.view or "" for study in described]), label_matrix(described, texts, domain)
     return Exhibit(
         real=real,
@@ -258,7 +258,7 @@ def _exhibit(
         labels=labels,
         classes=domain.labels.classes,
         records=record_words(policy, described, views, labels),
-        derived=derived_labels(described, labels),
+        derived=find_derived(described, labels),
         ages=np.array([np.nan if study.age is None else study.age for study in described], np.float32),
         sexes=np.array([study.sex or "" for study in described]),
         real_texts=texts,
@@ -301,7 +301,7 @@ def label_matrix(studies: list[Study], texts: list[str], domain: Domain) -> NDAr
     return out
 
 
-def derived_labels(studies: list[Study], labels: NDArray[np.float32]) -> NDArray[np.bool_]:
+def find_derived(studies: list[Study], labels: NDArray[np.float32]) -> NDArray[np.bool_]:
     """Which rows of a matrix of labels were read in reports."""
     ours = np.array([study.labels is None or study.labels_from == "report" for study in studies], bool)
     return np.asarray(ours & ~np.isnan(labels).all(axis=1))
@@ -335,7 +335,7 @@ def report_text(source: Source, study: Study, sections: tuple[str, ...]) -> str:
     return report.text(sections) if report else ""
 
 
-def decoded(
+def decode_films(
     cache: Path,
     what: tuple[object, ...],
     count: int,

@@ -25,7 +25,7 @@ from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Report, Split, Study, split_of
 from updp.domains.base import Domain
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.evaluation.cohort.load import decoded, label_matrix
+from updp.evaluation.cohort.load import decode_films, label_matrix
 from updp.evaluation.cohort.settings import Setting
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
@@ -135,7 +135,7 @@ def take_sample(
     studies = [cleaned for cleaned, _ in kept]
     ids = "\n".join(study.film_id for study in studies)
     what = ("sample", ids, image.side, image.fit, _sum(pixels))
-    real = decoded(cache, what, len(kept), pixels[0].shape, lambda: iter(pixels))
+    real = decode_films(cache, what, len(kept), pixels[0].shape, lambda: iter(pixels))
     return Sample(
         studies=studies,
         real=real,

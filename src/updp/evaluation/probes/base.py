@@ -237,7 +237,7 @@ def within(exhibit: Exhibit, most: int) -> Exhibit:
     return exhibit.take(np.sort(np.concatenate(kept))) if kept else exhibit
 
 
-def cross_fitted(originals: Exhibit, seed: int, enough: int, parts: int = 3) -> list[Exhibit]:
+def cross_fit(originals: Exhibit, seed: int, enough: int, parts: int = 3) -> list[Exhibit]:
     """The exhibit as it is split, or, where fewer than ``enough`` patients would be scored, once for each part of the
     patients, who are scored by what learned from the others."""
     if len({*originals.patients[originals.rows(*SCORED)].tolist()}) >= enough:

@@ -218,14 +218,9 @@ def sentences(findings: Sequence[str]) -> str:
 
 
 def compensate(
-    generator: Generator,
-    films: Tensor,
-    blocked: Tensor,
-    condition: Condition,
-    noise: Tensor,
-    steps: int = 12,
-    guidance: float = 3.0,
-) -> Tensor:
+    generator: Generator, films: Tensor, blocked: Tensor, condition: Condition, noise: Tensor,
+    steps: int = 12, guidance: float = 3.0,
+) -> Tensor:  # fmt: skip
     """Films with their blocked cells drawn by the generator. No pixel of a blocked cell is read but by the code."""
     coder = generator.autoencoder
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)

@@ -163,14 +163,9 @@ class DiffusersProcessor:
         self.suppression = suppression
 
     def __call__(
-        self,
-        attn: Any,
-        hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        temb: Tensor | None = None,
-        **_: Any,
-    ) -> Tensor:
+        self, attn: Any, hidden_states: Tensor, encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None, temb: Tensor | None = None, **_: Any,
+    ) -> Tensor:  # fmt: skip
         residual, shape = hidden_states, hidden_states.shape
         if attn.spatial_norm is not None:
             hidden_states = attn.spatial_norm(hidden_states, temb)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from updp.methods.updp.projection import Projector
     from updp.models.pack import Pack
 
+    #: One stream of random numbers per film.
+    Streams = list[np.random.Generator]
+
 #: Larger batches are no faster and need more memory.
 _BATCH = 32
 #: Correlation with the mean film below which a film is taken for inverted.
@@ -148,12 +151,7 @@ class UPDP(OnPack):
     # -- text --------------------------------------------------------------------------------------------------------
 
     def write(
-        self,
-        studies: list[Study],
-        films: Tensor,
-        strength: float,
-        rngs: list[np.random.Generator],
-        targets: Tensor | None = None,
+        self, studies: list[Study], films: Tensor, strength: float, rngs: Streams, targets: Tensor | None = None
     ) -> Written:
         """Prompts for films N×1×256×256 (or for their embeddings, where known). They stay inside the hospital."""
         import numpy as np
@@ -163,9 +161,7 @@ class UPDP(OnPack):
         from updp.methods.updp.projection import Projector
 
         vlm, vocabulary = self.pack.vlm, self.vocabulary
-        if targets is None:
-            with torch.no_grad():
-                targets = vlm.embed_images(films)
+        targets = self._embed(films) if targets is None else targets
         search = self.options
         rule = search.projection(strength)
         projector = Projector(vlm.token_table.detach(), vocabulary, rule)
@@ -191,6 +187,13 @@ class UPDP(OnPack):
             noise = torch.from_numpy(np.stack([rng.random(shape) for rng in rngs], 1)).float()
         found = search.find(Task(vlm, vocabulary, begun, targets, projector, rngs, noise), strength)
         return replace(self._checked(found, targets, projector), cut=begun.cut)
+
+    def _embed(self, films: Tensor) -> Tensor:
+        """What prompts are moved towards."""
+        import torch
+
+        with torch.no_grad():
+            return self.pack.vlm.embed_images(films)
 
     @cached_property
     def _room(self) -> int:
@@ -224,12 +227,7 @@ class UPDP(OnPack):
     # -- film --------------------------------------------------------------------------------------------------------
 
     def _make(
-        self,
-        studies: list[Study],
-        films: Tensor,
-        written: Written,
-        strength: float,
-        rngs: list[np.random.Generator],
+        self, studies: list[Study], films: Tensor, written: Written, strength: float, rngs: Streams
     ) -> list[Deidentified]:
         """One film per prompt; one too similar to the patient's own, a copy, or at odds with its findings is made
         again."""
@@ -334,7 +332,7 @@ class FilmCheck:
 
 def words_of(study: Study, rng: np.random.Generator, *, raw: bool = False) -> str:
     """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none. ``raw``
-    takes the report as it is handed over: in a release that is cleaned text, in a bench the source's own."""
+    takes the whole report: in a release that is cleaned text, in a bench the text of the source."""
     from updp.domains.chest.words import compose
     from updp.training.prompts import SECTIONS, clean_sentences
 

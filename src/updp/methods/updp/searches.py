@@ -10,13 +10,14 @@ search does not use is refused by an error that names both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from updp.core.registry import unknown
 from updp.methods.learned import OnPack
-from updp.methods.options import BadOption, contradiction, describe_fault
+from updp.methods.options import BadOption, contradiction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,16 @@ Mode = Literal["resolved", "literal", "ldp"]
 Init = Literal["report", "random"]
 #: Where the paper's own readings may start too: the whole report, unfiltered.
 RawInit = Literal["report", "raw", "random"]
+
+# Options of several searches.
+Steps = Annotated[int, Field(ge=0, description="Optimisation steps at strength 0.")]
+Iterations = Annotated[
+    int, Field(ge=1, description="Content iterations: how often the search starts anew from its result.")
+]
+Rate = Annotated[float, Field(gt=0, description="Learning rate.")]
+TopK = Annotated[int, Field(ge=1, description="Candidates per token.")]
+Temperature = Annotated[float | None, Field(ge=0, description="Of the choice of tokens; default: 0.1 × strength.")]
+StraightThrough = Annotated[bool, Field(description="Project at every step; else once at the end, as the paper does.")]
 
 
 class Task(NamedTuple):
@@ -79,32 +90,25 @@ class PromptSearch(OnPack.Options):
     refused: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Any:
-        """The options of the search that ``mode`` and ``search`` name."""
+    def choose(cls, given: Mapping[str, Any]) -> Any:
+        """The search that ``mode`` and ``search`` name."""
+        if cls is not PromptSearch:
+            return cls
         chosen = choose_search(given)
         mode, search = chosen.names_of()
         named = f"search = {search!r}" if mode == "resolved" else f"mode = {mode!r}"
-        known = cls.names()
         for name, value in given.items():
-            if name not in known:
-                raise BadOption(unknown("option", name, known))
             if name not in chosen.model_fields:
                 users = " and ".join(one.label() for one in SEARCHES if name in one.model_fields)
                 raise BadOption(contradiction(named, name, f"only {users} use {name}"))
             if value and name in chosen.refused:
                 raise BadOption(contradiction(named, name, chosen.refused[name]))
-        try:
-            return chosen(**given)
-        except ValidationError as error:
-            raise BadOption(describe_fault(error)) from None
+        return chosen
 
     @classmethod
     def names(cls) -> list[str]:
-        return list(dict.fromkeys(name for one in cls._all() for name in one.model_fields))
-
-    @classmethod
-    def _all(cls) -> tuple[type[PromptSearch], ...]:
-        return (PromptSearch, *SEARCHES)
+        every = (PromptSearch, *SEARCHES) if cls is PromptSearch else (cls,)
+        return list(dict.fromkeys(name for one in every for name in one.model_fields))
 
     @classmethod
     def names_of(cls) -> tuple[str, str]:
@@ -157,7 +161,7 @@ class PromptSearch(OnPack.Options):
 class _TopK(PromptSearch):
     """Tokens are chosen among the K nearest allowed ones, favoured ones raised by ``bonus``."""
 
-    top_k: int = Field(10, ge=1, description="Candidates per token.")
+    top_k: TopK = 10
     bonus: float = Field(0.08, description="Added to the cosine of a token of the whitelist.")
 
     def projection(self, strength: float) -> Projection:
@@ -184,7 +188,7 @@ class Random(_TopK):
     """Random words of the whitelist."""
 
     search: Literal["random"] = "random"
-    temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
+    temperature: Temperature = None
 
     def start_init(self) -> Init:
         return "random"
@@ -193,37 +197,40 @@ class Random(_TopK):
         return _align(task, steps=0)
 
 
-class Align(_TopK):
-    """UPDP: the report's words stay, and ``free`` more are optimised towards the film, projected at every step."""
+class _KeepsReport(_TopK):
+    """The report's words stay, and ``free`` more are chosen by the film; from random words, or where all are free,
+    every token may move."""
 
-    search: Literal["align"] = "align"
     init: Init = Field("report", description="Start from the report's words, or from random ones.")
     free: int | None = Field(8, ge=1, description='Tokens the film chooses at strength 0; "all": every token.')
-    steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
-    rate: float = Field(0.05, gt=0, description="Learning rate.")
-    temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
-    straight_through: bool = Field(True, description="Project at every step; else once at the end, as the paper does.")
-    iterations: int = Field(
-        1,
-        ge=1,
-        description="Content iterations: how often the search starts anew from its result.",
-        json_schema_extra={"newer": True},
-    )
+    steps: Steps = 20
 
     @model_validator(mode="after")
     def _check_free(self) -> Self:
-        refuse_free(self.init, self.free, self.model_fields_set)
+        if self.init == "random" and "free" in self.model_fields_set and self.free is not None:
+            why = "random words are no report, so every token is free"
+            raise ValueError(contradiction("init = 'random'", "free", why))
         return self
 
     def start_init(self) -> Init:
         return self.init
 
+    def start_free(self, strength: float, room: int) -> int | None:
+        return None if self._moves() else free_words(self.free, self.steps, strength, room)
+
     def _moves(self) -> bool:
         """Whether every token may move."""
         return self.free is None or self.init == "random"
 
-    def start_free(self, strength: float, room: int) -> int | None:
-        return None if self.init == "random" else free_words(self.free, self.steps, strength, room)
+
+class Align(_KeepsReport):
+    """UPDP: the report's words stay, and ``free`` more are optimised towards the film, projected at every step."""
+
+    search: Literal["align"] = "align"
+    rate: Rate = 0.05
+    temperature: Temperature = None
+    straight_through: StraightThrough = True
+    iterations: Iterations = Field(1, json_schema_extra={"newer": True})
 
     def find(self, task: Task, strength: float) -> Prompts:
         return _align(
@@ -240,10 +247,10 @@ class PEZ(PromptSearch):
     """PEZ (arXiv 2302.03668): random words, optimised and projected at every step; no word is favoured."""
 
     search: Literal["pez"] = "pez"
-    steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
-    rate: float = Field(0.05, gt=0, description="Learning rate.")
-    top_k: int = Field(10, ge=1, description="Candidates per token.")
-    temperature: float | None = Field(None, ge=0, description="Of the choice of tokens; default: 0.1 × strength.")
+    steps: Steps = 20
+    rate: Rate = 0.05
+    top_k: TopK = 10
+    temperature: Temperature = None
 
     def start_init(self) -> Init:
         return "random"
@@ -255,40 +262,24 @@ class PEZ(PromptSearch):
         return _align(task, steps=round(self.steps * (1 - strength)), rate=self.rate)
 
 
-class _Published(_TopK):
+class _Published(_KeepsReport):
     """A published search over tokens, for all films of a batch together; the report's words stay, as UPDP's do."""
 
-    init: Init = Field("report", description="Start from the report's words, or from random ones.")
-    free: int | None = Field(8, ge=1, description='Tokens the film chooses at strength 0; "all": every token.')
-    steps: int
     trials: int
 
-    @model_validator(mode="after")
-    def _check_free(self) -> Self:
-        refuse_free(self.init, self.free, self.model_fields_set)
-        return self
-
-    def start_init(self) -> Init:
-        return self.init
-
-    def start_free(self, strength: float, room: int) -> int | None:
-        return None if self.init == "random" else free_words(self.free, self.steps, strength, room)
+    algorithm: ClassVar[str]  # where it is
 
     def find(self, task: Task, strength: float) -> Prompts:
         import torch
 
         from updp.methods.updp.tokens import Search, Targets
 
-        every = self.free is None or self.init == "random"
-        moving = task.start.mask if every else task.start.mask & ~task.start.fixed
+        moving = task.start.mask if self._moves() else task.start.mask & ~task.start.fixed
         streams = [torch.Generator().manual_seed(int(rng.integers(2**62))) for rng in task.rngs]
         search = Search(task.start.ids, task.start.mask, moving, streams)
         targets = Targets(task.vlm, task.vocabulary, task.targets)
-        return self.algorithm()(targets, search, round(self.steps * (1 - strength)), self.trials)
-
-    def algorithm(self) -> Algorithm:
-        """The search."""
-        raise NotImplementedError
+        algorithm: Algorithm = resolve_name(self.algorithm)
+        return algorithm(targets, search, round(self.steps * (1 - strength)), self.trials)
 
 
 class MMA(_Published):
@@ -298,10 +289,7 @@ class MMA(_Published):
     steps: int = Field(500, ge=0, description="Iterations at strength 0.")
     trials: int = Field(512, ge=1, description="Prompts scored per iteration.")
 
-    def algorithm(self) -> Algorithm:
-        from updp.methods.updp.mma import greedy_coordinate
-
-        return greedy_coordinate
+    algorithm = "updp.methods.updp.mma:greedy_coordinate"
 
 
 class STEPS(_Published):
@@ -311,19 +299,23 @@ class STEPS(_Published):
     steps: int = Field(100, ge=0, description="Iterations at strength 0.")
     trials: int = Field(1000, ge=1, description="Prompts scored per iteration.")
 
-    def algorithm(self) -> Algorithm:
-        from updp.methods.updp.steps import tensor_train
-
-        return tensor_train
+    algorithm = "updp.methods.updp.steps:tensor_train"
 
 
-class Raw(PromptSearch):
-    """The paper's baseline without de-identification: the whole report as it came, no list and no optimisation."""
-
-    search: Literal["raw"] = "raw"
+class _Unlisted(PromptSearch):
+    """A baseline of the paper without lists: its prompts may hold anything."""
 
     lists: ClassVar[bool] = False
     replaces: ClassVar[bool] = False
+
+    def projection(self, strength: float) -> Projection:
+        return _projection("top-k", 1, 0.0, 0.0)
+
+
+class Raw(_Unlisted):
+    """The paper's baseline without de-identification: the whole report as it came, no list and no optimisation."""
+
+    search: Literal["raw"] = "raw"
 
     def start_init(self) -> RawInit:
         return "raw"
@@ -331,43 +323,27 @@ class Raw(PromptSearch):
     def start_free(self, strength: float, room: int) -> int | None:
         return 0
 
-    def projection(self, strength: float) -> Projection:
-        return _projection("top-k", 1, 0.0, 0.0)
-
     def find(self, task: Task, strength: float) -> Prompts:
         return _align(task, steps=0, fixed=task.start.fixed)
 
 
-class Similarity(PromptSearch):
+class Similarity(_Unlisted):
     """The paper's ablation with target similarity and without lists: the whole report, every token of it optimised
-    towards the film over all tokens of the vocabulary. A baseline: its prompts may hold anything."""
+    towards the film over all tokens of the vocabulary."""
 
     search: Literal["similarity"] = "similarity"
     init: RawInit = Field("raw", description="Start from the whole report, its allowed words, or random ones.")
-    steps: int = Field(20, ge=0, description="Optimisation steps at strength 0.")
-    rate: float = Field(0.05, gt=0, description="Learning rate.")
-    straight_through: bool = Field(True, description="Project at every step; else once at the end, as the paper does.")
-    iterations: int = Field(
-        1, ge=1, description="Content iterations: how often the search starts anew from its result."
-    )
-
-    lists: ClassVar[bool] = False
-    replaces: ClassVar[bool] = False
+    steps: Steps = 20
+    rate: Rate = 0.05
+    straight_through: StraightThrough = True
+    iterations: Iterations = 1
 
     def start_init(self) -> RawInit:
         return self.init
 
-    def projection(self, strength: float) -> Projection:
-        return _projection("top-k", 1, 0.0, 0.0)
-
     def find(self, task: Task, strength: float) -> Prompts:
-        return _align(
-            task,
-            steps=round(self.steps * (1 - strength)),
-            rate=self.rate,
-            straight_through=self.straight_through,
-            iterations=self.iterations,
-        )
+        n = round(self.steps * (1 - strength))
+        return _align(task, steps=n, rate=self.rate, straight_through=self.straight_through, iterations=self.iterations)
 
 
 class Algorithm1(PromptSearch):
@@ -378,11 +354,9 @@ class Algorithm1(PromptSearch):
     search: Literal["align"] = "align"
     init: RawInit = Field("report", description="Start from the report's words, the whole report, or random words.")
     steps: int = Field(20, ge=0, description="Optimisation steps.")
-    rate: float = Field(0.05, gt=0, description="Learning rate.")
-    iterations: int = Field(
-        1, ge=1, description="Content iterations: how often the search starts anew from its result."
-    )
-    top_k: int = Field(10, ge=1, description="Candidates per token.")
+    rate: Rate = 0.05
+    iterations: Iterations = 1
+    top_k: TopK = 10
     temperature: float = Field(1.0, ge=0, description="Of the choice of tokens.")
 
     pieces: ClassVar[bool] = True
@@ -530,13 +504,6 @@ def drawable(which: str) -> frozenset[str]:
         return frozenset(pathology)
     said = {w for group in phrases()["findings"].values() for line in group for w in re.findall("[a-z]+", line.lower())}
     return frozenset(pathology & said)
-
-
-def refuse_free(init: str, free: int | None, given: set[str]) -> None:
-    """Random words have no place that stays."""
-    if init == "random" and "free" in given and free is not None:
-        why = "random words are no report, so every token is free"
-        raise ValueError(contradiction("init = 'random'", "free", why))
 
 
 def free_words(free: int | None, steps: int, strength: float, room: int) -> int | None:

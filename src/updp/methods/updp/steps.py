@@ -18,19 +18,10 @@ from updp.methods.updp.tokens import Search, Targets
 
 
 def tensor_train(
-    targets: Targets,
-    search: Search,
-    steps: int,
-    trials: int = 1000,
-    *,
-    candidates: int = 64,
-    carried: int = 8,
-    rank: int = 10,
-    rounds: int = 10,
-    elite: int = 10,
-    rate: float = 0.05,
-    patience: int = 30,
-) -> Prompts:
+    targets: Targets, search: Search, steps: int, trials: int = 1000,
+    *, candidates: int = 64, carried: int = 8, rank: int = 10, rounds: int = 10, elite: int = 10,
+    rate: float = 0.05, patience: int = 30,
+) -> Prompts:  # fmt: skip
     """Prompts of all films by tensor-train search; ``steps`` outer iterations, each scores ``trials`` per film. A film
     that does not improve in ``patience`` iterations is done."""
     mask = search.mask

@@ -39,7 +39,7 @@ def test_cached_maps_lead_to_the_vectors_of_the_whole_network(look, small, pack)
     with torch.no_grad():
         whole = pack.identity.embed(as_tensor(small.real[:6])).numpy()
     np.testing.assert_allclose(look.embedded("real")[:6], whole, atol=1e-5)
-    assert look.looked("real", "identity")["maps"].dtype == np.float16
+    assert look.encode("real", "identity")["maps"].dtype == np.float16
     assert set(look.blocks("real")) == {"identity", "vlm", "classifier", "pixels"}
 
 
@@ -47,7 +47,7 @@ def test_cached_maps_lead_to_the_vectors_of_the_whole_network(look, small, pack)
 def test_the_state_that_held_out_patients_prefer_is_kept(look, small, better):
     people = by_patient(small.patients, small.rows("train"))
     rows = np.concatenate(people)
-    maps, start = look.looked("real", "identity")["maps"], look.start
+    maps, start = look.encode("real", "identity")["maps"], look.start
     net = Upper(look.pack.identity, trainable=True)
     net.begin(start["basis"], {side: (start[f"mean {side}"], start[f"spread {side}"]) for side in ("real", "released")})
     seen = []

@@ -11,7 +11,7 @@ from updp.evaluation.probes.utility.captioner import (
     END,
     CaptionerConfig,
     Vocabulary,
-    standardised,
+    standardise,
     train_captioner,
 )
 
@@ -70,21 +70,21 @@ def test_a_captioner_of_the_same_films_and_seed_writes_the_same(learned):
 def test_films_of_another_scanner_are_read_as_well_once_each_set_is_standardised(tokenizer):
     """What two quiet channels say is read beside loud ones, and on films whose channels are scaled and shifted."""
     maps, reports = told(0)
-    captioner = train_captioner(standardised(maps * 0.02), reports, Vocabulary(tokenizer, reports), TINY, 0)
+    captioner = train_captioner(standardise(maps * 0.02), reports, Vocabulary(tokenizer, reports), TINY, 0)
     maps, reports = told(1)
     other = maps * np.float16(5) + np.float16(40)
 
     def right(films):
         return np.mean([w == r for w, r in zip(captioner.write(films), reports, strict=True)])
 
-    assert right(standardised(other)) > 0.9
+    assert right(standardise(other)) > 0.9
     assert right(other.astype(np.float32)) < 0.5
 
 
 def test_a_channel_that_never_varies_says_nothing():
     maps = np.full((6, 2, 3, 3), 7, np.float16)
     maps[:, 1] = np.arange(6)[:, None, None]
-    found = standardised(maps)
+    found = standardise(maps)
     assert not found[:, 0].any()
     assert found[:, 1].std() == pytest.approx(1, abs=1e-3)
 

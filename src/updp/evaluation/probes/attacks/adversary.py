@@ -186,7 +186,7 @@ def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bo
         pairs = matched_pairs(genuine) if len(genuine) else pairs
     if not pairs.same.any() or pairs.same.all():
         raise Untrainable("the held-out training patients give no pair of films to choose by")
-    net = look.budget.steps > 0 and share == 1 and "maps" in look.looked("real", "identity")
+    net = look.budget.steps > 0 and share == 1 and "maps" in look.encode("real", "identity")
     settings: dict[str, float] = {}
     only = None if share == 1 else ["linear"]
     ways = ways_of(Fit(look, fit_people, pairs, settings), view, protocol, net=net, only=only)
@@ -277,8 +277,8 @@ class Fit:
             net.begin(weights, {s: (start[f"mean {s}"], start[f"spread {s}"]) for s in ("real", "released")})
             left, right, history = train_siamese(
                 net,
-                look.looked("released", "identity")["maps"],
-                None if candidate == "released" else look.looked("real", "identity")["maps"],
+                look.encode("released", "identity")["maps"],
+                None if candidate == "released" else look.encode("real", "identity")["maps"],
                 people,
                 steps=budget.steps,
                 batch=budget.batch,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ STRONGEST = "strongest linkage"
 _TAIL_DRAWS = 4000
 
 
-@dataclass(frozen=True)
-class Contest:
+class Contest(NamedTuple):
     """One adversary on one kind of pairs."""
 
     attacker: str

@@ -28,7 +28,7 @@ from updp.evaluation.probes.attacks.adversary import Linker
 from updp.evaluation.probes.attacks.features import unit
 from updp.evaluation.probes.attacks.film import Film
 from updp.evaluation.probes.attacks.matching import Protocol
-from updp.evaluation.probes.attacks.retrieval import shelves
+from updp.evaluation.probes.attacks.retrieval import split_gallery
 from updp.evaluation.probes.base import Inquiry, absent, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.probes.photographs import find_all
 from updp.evaluation.statistics import auc, mean
@@ -55,7 +55,7 @@ class Sight:
 
 
 def look(exhibit: Exhibit, cache: Cache) -> Sight:
-    """What each recogniser, and an eye for pixels, makes of the photographs of an exhibit."""
+    """Embeddings of the photographs of an exhibit by each recogniser, and their pixels."""
     real = find_all(exhibit.real, cache)
     released = find_all(exhibit.released, cache, real)
     out = Sight({}, {})
@@ -176,7 +176,7 @@ class Faces(Film):
         score = np.einsum("ij,ij->i", released[pairs.left], real[pairs.right])
         right = folded(score, pairs.same, exhibit.patients[pairs.left], seed)
         yield measure(ACCURACY, mean, exhibit.patients[pairs.left], right, chance=0.5, better="closer to chance", **who)
-        probes, gallery = shelves(exhibit.patients, np.arange(len(exhibit)), inquiry.rng)
+        probes, gallery = split_gallery(exhibit.patients, np.arange(len(exhibit)), inquiry.rng)
         yield from retrieval(
             released[probes] @ real[gallery].T,
             exhibit.patients[probes],
@@ -200,11 +200,11 @@ def folded(
             continue
         order = np.argsort(-scores[learn], kind="stable")
         truth = same[learn][order]
-        # Told as the same down to each place of the order: right are those of one person above, of two below.
+        # With the threshold at each place of the order: pairs of one person above it are right, and of two below it.
         gained = np.cumsum(np.where(truth, 1, -1))
         best = int(np.argmax(gained))
         ranked = np.r_[np.inf, scores[learn][order], -np.inf]
-        # Half way to the next pair; where nobody is better told as the same, nobody is.
+        # Half way to the next pair. Where no threshold gains anything, no pair is called the same person.
         threshold = float(np.mean(ranked[best + 1 : best + 3])) if gained[best] > 0 else np.inf
         out[test] = (scores[test] >= threshold) == same[test]
     return out

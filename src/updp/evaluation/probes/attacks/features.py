@@ -119,7 +119,7 @@ class Look:
             self.cache.put(key, found)
         return dict(found)
 
-    def looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
+    def encode(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
         """What one network makes of the films of one side."""
         found = self._looked(side, role)
         if side != "real" or self.originals is self.exhibit:
@@ -131,7 +131,7 @@ class Look:
 
     def _looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
         films = self.originals.real if side == "real" else self.films(side)
-        return looked(films, self.pack, role, self.cache, self.digests[side])
+        return encode_films(films, self.pack, role, self.cache, self.digests[side])
 
     def embedded_originals(self) -> Floats:
         """Unit vectors of every original, those kept back among them."""
@@ -139,14 +139,14 @@ class Look:
 
     def embedded(self, side: Side) -> Floats:
         """Unit vectors of the frozen identity network."""
-        return self.looked(side, "identity")["embedded"].astype(np.float32)
+        return self.encode(side, "identity")["embedded"].astype(np.float32)
 
     def blocks(self, side: Side) -> dict[str, Floats]:
         """All features, one block of columns per network."""
-        maps = self.looked(side, "identity")
+        maps = self.encode(side, "identity")
         blocks = {"identity": maps["features"].astype(np.float32)}
         for role in self.networks:
-            blocks[role] = self.looked(side, role)["features"].astype(np.float32)
+            blocks[role] = self.encode(side, role)["features"].astype(np.float32)
         blocks["pixels"] = pixels(self.films(side))
         return blocks
 
@@ -184,7 +184,7 @@ class Look:
         return found
 
 
-def looked(
+def encode_films(
     films: NDArray[np.uint8], pack: Pack, role: str, cache: Cache | None, digest: str | None = None
 ) -> dict[str, NDArray[Any]]:
     """What one network makes of these films, from the cache if there is a pass already: one pass serves attackers and

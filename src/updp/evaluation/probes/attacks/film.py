@@ -36,7 +36,7 @@ from updp.evaluation.probes.base import (
     Probe,
     absent,
     by_patient,
-    cross_fitted,
+    cross_fit,
     roc_points,
     too_few,
 )
@@ -107,7 +107,7 @@ def score(linker: Linker, pairs: Genuine, patients: NDArray[np.str_]) -> Scores:
     won, met = np.zeros(there.shape), np.zeros(there.shape)
     first, twins = np.zeros(len(pairs)), np.zeros(len(pairs))
     for twin, place in zip(pairs.twins.T, stand_ins.T, strict=True):
-        # A twin of the impostor's own patient would find the impostor: it stands in for nobody.
+        # A twin of the impostor's own patient would find the impostor: it is left out.
         fair = there & (twin != NONE)[:, None] & (patients[twin][:, None] != others)
         above = _above(similarity[place, real][:, None], similarity[place[:, None], impostors])
         won += np.where(fair, above, 0)
@@ -158,7 +158,7 @@ class Film(Probe):
         parts: list[Scores] = []
         about: dict[str, Any] = {"unmatched": 0, "held_out_auc": [], "training_patients": []}
         ways: set[str] = set()
-        for originals in cross_fitted(inquiry.originals, inquiry.seed, ENOUGH):
+        for originals in cross_fit(inquiry.originals, inquiry.seed, ENOUGH):
             exhibit, linker = self.attacker(inquiry, originals, protocol)
             rng = np.random.default_rng([inquiry.seed, *protocol.encode()])
             rows = exhibit.rows(*SCORED)

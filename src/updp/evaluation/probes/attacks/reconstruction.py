@@ -86,7 +86,7 @@ class Rebuilt(NamedTuple):
     spread: NDArray[np.float64]  # of the real film around the mean film, the same way
 
 
-def rebuilt_films(look: Look) -> Rebuilt:
+def rebuild_films(look: Look) -> Rebuilt:
     """Learn to rebuild on the training patients, rebuild films of the scored ones, and look at them."""
     key = key_of("rebuilt", look.key, weights_digest(look.pack, "autoencoder"), look.budget.rebuilt)
     found = look.cache.get(key)
@@ -169,7 +169,7 @@ class Reconstruction(Probe):
         if len(people) < FEWEST_PATIENTS:
             return nothing(too_few(len(people), "patients outside the train split"), needed=FEWEST_PATIENTS)
         try:
-            rebuilt = rebuilt_films(inquiry.look)
+            rebuilt = rebuild_films(inquiry.look)
         except Unrebuildable as refused:
             return nothing(str(refused))
         linker, rows = rebuilt.linker, rebuilt.rows

@@ -19,7 +19,7 @@ from updp.evaluation.statistics import rankings
 _REPEATS = 20
 
 
-def shelves(
+def split_gallery(
     patients: NDArray[np.str_], rows: NDArray[np.intp], rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """(probes, gallery): one real film of every patient in the gallery, the others of it as probes."""
@@ -67,9 +67,9 @@ class Retrieval(Probe):
         if len(people) < FEWEST_PATIENTS:
             reason = too_few(len(people), "patients outside the train split")
             return absent(metrics, reason, n=len(people), needed=FEWEST_PATIENTS)
-        probes, gallery = shelves(patients, inquiry.scored, draw)
+        probes, gallery = split_gallery(patients, inquiry.scored, draw)
         several = len(set(patients[probes].tolist()))
-        # The own film: one film a patient on either side, so that the only right answer is the film itself.
+        # The own film: one film per patient on either side, so that the only right answer is the film itself.
         single = np.array([int(draw.choice(films)) for films in people], np.intp)
         out: list[Measurement] = []
         for view, attacker in (("A0", "A0 frozen"), ("A2", "A2")):

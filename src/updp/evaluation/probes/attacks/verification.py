@@ -87,10 +87,10 @@ class Verification(Probe):
 
     def _rebuilt(self, inquiry: Inquiry, running: list[tuple[str, Measurement]], left_out: dict[str, str]) -> None:
         """A4, the frozen verifier on rebuilt films, runs for the strongest too; its figures are its own attack's."""
-        from updp.evaluation.probes.attacks.reconstruction import Unrebuildable, rebuilt_films
+        from updp.evaluation.probes.attacks.reconstruction import Unrebuildable, rebuild_films
 
         try:
-            linker, rows, _, _ = rebuilt_films(inquiry.look)
+            linker, rows, _, _ = rebuild_films(inquiry.look)
         except Unrebuildable as reason:
             left_out.update({"A4": str(reason), "A4 own film": str(reason)})
             return

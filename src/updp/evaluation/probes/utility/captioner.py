@@ -166,7 +166,7 @@ class Decoder(nn.Module):
         return functional.linear(self.norm(x), self.tokens.weight, self.often), kept
 
 
-def standardised(maps: NDArray[Any]) -> NDArray[np.float32]:
+def standardise(maps: NDArray[Any]) -> NDArray[np.float32]:
     """Maps of a set of films, every channel by how it varies over them.
 
     Channels differ by orders of magnitude, and what tells films apart is in the small ones. Sets are standardised each
@@ -252,7 +252,7 @@ def _words(text: str) -> int:
 def train_captioner(
     maps: NDArray[Any], reports: Sequence[str], vocabulary: Vocabulary, config: CaptionerConfig, seed: int
 ) -> Captioner:
-    """A captioner of these films and reports, each met as often as any other."""
+    """A captioner of these films and reports, each used equally often."""
     if not len(maps):
         raise ValueError("a captioner needs films with reports")
     with seeded(seed):

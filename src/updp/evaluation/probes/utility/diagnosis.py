@@ -23,7 +23,7 @@ from updp.core.cache import Cache
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, find
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
-from updp.evaluation.probes.base import SCORED, Inquiry, Probe, cross_fitted, with_detail
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, cross_fit, with_detail
 from updp.evaluation.probes.utility.base import Effort, patients_in
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
 from updp.evaluation.statistics import auc, ratio
@@ -137,7 +137,7 @@ class Diagnosis(Probe):
         effort, seed, small = Effort.of(inquiry.budget), inquiry.seed, inquiry.originals
         # Judges of real films learn from all originals; all are scored on the films that have a counterpart.
         known = ~np.isnan(small.labels).all(axis=1) & ~small.kept_back
-        parts = cross_fitted(small, seed, ENOUGH)
+        parts = cross_fit(small, seed, ENOUGH)
         places = [np.flatnonzero(np.isin(part.splits, SCORED) & known) for part in parts]
         scored = small.take(np.concatenate(places))
         counted = countable(scored.labels, scored.patients)
@@ -260,11 +260,11 @@ def judge_maps(
     """What judges learn on, of real and of released films: maps of the ImageNet network, else those of the pack."""
     if not has_imagenet():
         return real, released
-    from updp.evaluation.probes.attacks.features import IMAGENET, looked
+    from updp.evaluation.probes.attacks.features import IMAGENET, encode_films
 
     there = ~small.kept_back
-    own = looked(small.real, pack, IMAGENET, cache)["middle"]
-    seen = looked(small.paired.released, pack, IMAGENET, cache)["middle"]
+    own = encode_films(small.real, pack, IMAGENET, cache)["middle"]
+    seen = encode_films(small.paired.released, pack, IMAGENET, cache)["middle"]
     out = np.full((len(there), *seen.shape[1:]), np.nan, seen.dtype)
     out[there] = seen
     return own, out

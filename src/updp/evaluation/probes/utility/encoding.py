@@ -33,12 +33,12 @@ class Encoded:
 
 def encode(films: NDArray[np.uint8], pack: Pack, cache: Cache | None) -> Encoded:
     """What the pack's classifier sees in these films."""
-    from updp.evaluation.probes.attacks.features import looked
+    from updp.evaluation.probes.attacks.features import encode_films
     from updp.models.backbone import FilmEncoder
 
     if not isinstance(getattr(pack.classifier, "encoder", None), FilmEncoder):
         raise MissingRequirement(f"the classifier of pack {pack.name} is an outside model: its maps cannot be read")
-    return Encoded(**looked(films, pack, "classifier", cache))
+    return Encoded(**encode_films(films, pack, "classifier", cache))
 
 
 def encode_released(exhibit: Exhibit, pack: Pack, cache: Cache | None) -> Encoded:

@@ -20,7 +20,7 @@ from updp.domains.face.landmarks import EYES, PARTS, between_eyes, opening
 from updp.domains.face.signs import iris_offset, redness
 from updp.evaluation.agreement import cohen_kappa
 from updp.evaluation.intervals import measure
-from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, cross_fitted, too_few
+from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, cross_fit, too_few
 from updp.evaluation.probes.photographs import eyes_of, find_all
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.diagnosis import AUC, KEPT, SKILL, countable, mean_auc
@@ -56,12 +56,15 @@ def _skill(labels: ArrayLike, ours: ArrayLike, theirs: ArrayLike, weights: Array
         return (mean_auc(labels, ours, weights) - 0.5) / (mean_auc(labels, theirs, weights) - 0.5)
 
 
-class FaceDiagnosis(Probe):
+class _FaceProbe(Probe):
+    question = "utility"
+    domains = ("face",)
+
+
+class FaceDiagnosis(_FaceProbe):
     """Diseases, by judges of the eyes; see the module."""
 
     name = "face diagnosis"
-    question = "utility"
-    domains = ("face",)
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit = inquiry.exhibit
@@ -69,7 +72,7 @@ class FaceDiagnosis(Probe):
         if people < 2 * FEWEST_PATIENTS:
             return absent((KEPT,), too_few(people, "people", 2 * FEWEST_PATIENTS), n=people, better="higher")
         try:
-            scores = judged(inquiry)
+            scores = score_regimes(inquiry)
         except NothingToLearn as nothing:
             return absent((KEPT,), str(nothing), n=people, better="higher")
         if not scores.names:
@@ -94,7 +97,7 @@ class FaceDiagnosis(Probe):
         return out
 
 
-def judged(inquiry: Inquiry) -> Scores:
+def score_regimes(inquiry: Inquiry) -> Scores:
     """Every regime's scores of all scored people."""
     exhibit, effort = inquiry.exhibit, Effort.of(inquiry.budget)
     kept = [j for j, name in enumerate(exhibit.classes) if name not in GRADES]
@@ -103,7 +106,7 @@ def judged(inquiry: Inquiry) -> Scores:
     ours, theirs = patches(eyes_of(exhibit.real, real)), patches(eyes_of(exhibit.released, released))
     judges = 1 if effort.quick else effort.judges
     parts: list[tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]] = []
-    for part in cross_fitted(exhibit, inquiry.seed, ENOUGH):
+    for part in cross_fit(exhibit, inquiry.seed, ENOUGH):
         rows, place = part.rows("train"), part.rows(*SCORED)
         labels = part.labels[:, kept]
         steps = max(LEAST_STEPS, effort.epochs * len(rows) // JudgeConfig(1).batch)
@@ -179,12 +182,10 @@ def _kappas(scores: Scores, options: Mapping[str, Any]) -> list[Measurement]:
     return out
 
 
-class FaceLandmarks(Probe):
+class FaceLandmarks(_FaceProbe):
     """Landmarks, lid opening, gaze and redness of released photographs against their originals."""
 
     name = "face landmarks"
-    question = "utility"
-    domains = ("face",)
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit = inquiry.exhibit

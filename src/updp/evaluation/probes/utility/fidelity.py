@@ -19,7 +19,7 @@ from updp.core.cache import Cache, key_of
 from updp.core.global_state import limited
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, TooFewPatients
 from updp.evaluation.intervals import measure
-from updp.evaluation.probes.attacks.features import IMAGENET, looked
+from updp.evaluation.probes.attacks.features import IMAGENET, encode_films
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.image_metrics import (
@@ -72,7 +72,7 @@ class Images(Probe):
         return power_by_band(real, released, small.patients[rows], seed=seed, draws=effort.draws)
 
     def _outside(self, small: Exhibit, pack: Pack, effort: Effort, seed: int, cache: Cache | None) -> list[Measurement]:
-        """Distances in the space of a network that no film taught to overlook anything, where it is installed."""
+        """Distances in the features of a network that was trained on no film, where it is installed."""
         names = (f"FD-{IMAGENET} without bias", f"real or released, AUC [{IMAGENET}]")
         rows = _compared(small, effort)
         patients = len(set(small.patients[rows].tolist()))
@@ -81,9 +81,9 @@ class Images(Probe):
             why = str(TooFewPatients(patients, FEWEST_PATIENTS))
         if why is not None:
             return [Measurement.missing(name, why, n=patients, seed=seed) for name in names]
-        real = looked(small.real, pack, IMAGENET, cache)["features"][rows]
+        real = encode_films(small.real, pack, IMAGENET, cache)["features"][rows]
         place = np.cumsum(~small.kept_back) - 1
-        released = looked(small.paired.released, pack, IMAGENET, cache)["features"][place[rows]]
+        released = encode_films(small.paired.released, pack, IMAGENET, cache)["features"][place[rows]]
         owners = small.patients[rows]
         options: dict[str, Any] = {"features": IMAGENET, "seed": seed}
         with limited(1):

@@ -86,7 +86,7 @@ def _blur(films: Tensor) -> Tensor:
 def _similarity(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Mean SSIM and mean contrast-structure term of each film, where the window fits."""
     if min(a.shape[-2:]) < 11:
-        raise ValueError("SSIM needs films of at least 11 pixels a side at every scale")
+        raise ValueError("SSIM needs films of at least 11 pixels per side at every scale")
     a, b = a.double(), b.double()  # variances are differences of large numbers
     c1, c2 = 0.01**2, 0.03**2
     mean_a, mean_b = _blur(a), _blur(b)
@@ -109,7 +109,7 @@ def ms_ssim(first: Any, second: Any, scales: Sequence[float] = SCALES) -> Floats
     def compare(a: Tensor, b: Tensor) -> Tensor:
         smallest = 11 * 2 ** (len(scales) - 1)
         if min(a.shape[-2:]) < smallest:
-            raise ValueError(f"MS-SSIM at {len(scales)} scales needs films of at least {smallest} pixels a side")
+            raise ValueError(f"MS-SSIM at {len(scales)} scales needs films of at least {smallest} pixels per side")
         product = a.new_ones(len(a)).double()
         for i, weight in enumerate(scales):
             whole, structure = _similarity(a, b)
@@ -245,15 +245,9 @@ def _shortened(x: Floats) -> Floats:
 
 
 def frechet_distance(
-    real: ArrayLike,
-    released: ArrayLike,
-    real_patients: Patients,
-    released_patients: Patients,
-    *,
-    features: str,
-    seed: int,
-    **options: Unpack[LeavingOut],
-) -> Measurement:
+    real: ArrayLike, released: ArrayLike, real_patients: Patients, released_patients: Patients,
+    *, features: str, seed: int, **options: Unpack[LeavingOut],
+) -> Measurement:  # fmt: skip
     """The Fréchet distance under a named feature network, as "FD-<features>".
 
     It grows as films get fewer, so ``detail`` has the distance between two halves of the real films beside it: what
@@ -408,16 +402,9 @@ def two_sample_test(
 
 
 def precision_recall_density_coverage(
-    real: ArrayLike,
-    released: ArrayLike,
-    real_patients: Patients,
-    released_patients: Patients,
-    *,
-    features: str,
-    seed: int,
-    k: int = 5,
-    **options: Unpack[LeavingOut],
-) -> list[Measurement]:
+    real: ArrayLike, released: ArrayLike, real_patients: Patients, released_patients: Patients,
+    *, features: str, seed: int, k: int = 5, **options: Unpack[LeavingOut],
+) -> list[Measurement]:  # fmt: skip
     """Precision and recall (Kynkäänniemi et al. 2019), density and coverage (Naeem et al. 2020) over k neighbours.
 
     Precision and density: do released films lie among real ones. Recall and coverage: are all kinds of real films

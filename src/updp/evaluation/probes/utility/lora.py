@@ -385,7 +385,7 @@ class Needs:
     learning: int
     bytes: int
 
-    def described(self) -> str:
+    def describe(self) -> str:
         return (
             f"{self.name}: {self.parameters / 1e9:.2f} billion parameters, {self.learning / 1e6:.1f} million of them "
             f"learn; fine-tuning needs about {self.bytes / 2**30:.1f} GiB"

@@ -86,10 +86,10 @@ class Regime:
 def drawn(patients: NDArray[Any], *purpose: object) -> list[str]:
     """Patients in a random order; each has a random number of its own, so that one that is kept back moves no other."""
 
-    def lot(patient: str) -> bytes:
+    def number(patient: str) -> bytes:
         return hashlib.sha256(repr((*purpose, patient)).encode()).digest()
 
-    return sorted(map(str, np.unique(patients)), key=lot)
+    return sorted(map(str, np.unique(patients)), key=number)
 
 
 def hospitals(exhibit: Exhibit, rows: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -189,7 +189,7 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
         EDITION,
         CaptionerConfig,
         Vocabulary,
-        standardised,
+        standardise,
         train_captioner,
     )
     from updp.evaluation.probes.utility.encoding import encode, encode_released
@@ -212,8 +212,8 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
     def write(pairs: Sequence[Pairs], scored: NDArray[Any], seed: int) -> list[str]:
         reports = [report for p in pairs for report in p.reports]
         vocabulary = Vocabulary(pack.vlm.tokenizer, reports)
-        learned = np.concatenate([standardised(seen(p)) for p in pairs])
-        asked = standardised(maps["real"][scored])
+        learned = np.concatenate([standardise(seen(p)) for p in pairs])
+        asked = standardise(maps["real"][scored])
 
         def texts() -> list[str]:
             captioner = train_captioner(learned, reports, vocabulary, enough(len(reports)), seed)
@@ -221,12 +221,12 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
 
         # Kept is what it wrote, not what it learned: writing takes as long, and nothing else is asked of it.
         settings = (EDITION, asdict(enough(len(reports))), seed, beams, vocabulary.known)
-        return kept_texts(key_of(*settings, reports, learned, asked), texts, cache)
+        return keep_texts(key_of(*settings, reports, learned, asked), texts, cache)
 
     return write
 
 
-def kept_texts(key: str, make: Callable[[], list[str]], cache: Cache | None) -> list[str]:
+def keep_texts(key: str, make: Callable[[], list[str]], cache: Cache | None) -> list[str]:
     """Texts under this key, made and kept if there are none; as bytes, since an array of strings pads each to the
     longest."""
     held = cache.get(key) if cache is not None else None
