@@ -116,8 +116,8 @@ _SHORT = {
     "Brompton|Tulane|UBC|MCW|RAH|Addenbrooke's|St Helier|UZ Brussel|Karolinska|CHUV|Groote Schuur|Mt. "
     "Zion|Driscoll Children's|St. Finbarr's",
     "held_out": "UWMC DHMC LUHS SJH MKUH UHCW RDE PUH NKCH WMH|St. Werburgh's|St Lucy's|Saint Fiacre|St. Oswin's|"
-    "Dayton Children's|Norton Children's|Wolfson Children's|St. Aldate's|Mass Lung|Royal Papworth|Dartmouth|UNLV|MUHC|RNS|"
-    "Wythenshawe|St Margaret's|UZ Antwerpen|Haukeland|CHUL|Chris Hani Baragwanath|Mt. Hood|Peyton Manning "
+    "Dayton Children's|Norton Children's|Wolfson Children's|St. Aldate's|Mass Lung|Royal Papworth|Dartmouth|UNLV|"
+    "MUHC|RNS|Wythenshawe|St Margaret's|UZ Antwerpen|Haukeland|CHUL|Chris Hani Baragwanath|Mt. Hood|Peyton Manning "
     "Children's|St. Canice",
     "fifth": "UPenn UKMC MGUH TGH KFSH UZA CUH HUG BGH WGH|St. Agatha's|St Mike's|Saint Raphael|St. "
     "Cuthbert's|Omaha Children's|Riley Children's|Levine Children's|St. Bede's|Mass Bay|Royal "
@@ -210,8 +210,8 @@ _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
     "held_out": {
         "hospital": lambda town, last, first: [
             f"{town} Cottage Hospital", f"{last} Eye Hospital", f"University Hospitals of {town}",
-            f"{town} Chest Clinic", f"{last} Health Centre", f"{first} {last} Hospice", f"{town} Urgent Care", f"Princess {first} Hospital",
-            f"{town} Imaging",
+            f"{town} Chest Clinic", f"{last} Health Centre", f"{first} {last} Hospice", f"{town} Urgent Care",
+            f"Princess {first} Hospital", f"{town} Imaging",
         ],
         "school": lambda town, last, first: [f"{town} High", f"{last} College", f"{town} Technical Institute"],
         "company": lambda town, last, first: [
