@@ -244,8 +244,28 @@ def _address(match: re.Match[str], text: str) -> bool:
     return not _NO_ADDRESS.match(match.group())
 
 
+#: A field for initials: what stands in it is believed although it is also a word.
+_FIELD_OF_INITIALS = re.compile(r"(?:\bby:?|[a-z]{3,}:|\boperator|\btypist)\s?$", re.IGNORECASE)
+_CUE_OF_INITIALS = re.compile(r"[A-Za-z]{3,}[ :]")
+#: Not even a field makes initials of these.
+_SOMEBODY = frozenset(["dr", "mr", "ms", "me", "us", "an", "my", "it", "rn", "np", "the", "her", "him", "you"])
+_VERB_GOES_ON = frozenset(["in", "on", "at", "up", "to", "by", "of", "as", "is", "or", "no", "ok", "off", "out"])
+_CLOSES = re.compile(r"[,;.)]|[ \t]{0,2}(?:$|\n)|\s\d|\s[A-Z][a-z]{2,8}\s\d|\s{2}")
+_DATED = re.compile(r"\s(?:\d|[A-Z][a-z]{2,8}\s\d)")
+
+
 def _initials(match: re.Match[str], text: str) -> bool:
-    return typed_initials(next(filter(None, match.groups())).lower())
+    start, end = match.span(match.lastgroup or 0)
+    letters = text[start:end].lower()
+    if typed_initials(letters):
+        return True
+    if len(letters) != 2 or letters in _SOMEBODY or not _CLOSES.match(text, end):
+        return False
+    if not _CUE_OF_INITIALS.match(text, match.start()):
+        return False
+    if _FIELD_OF_INITIALS.search(text, max(0, start - 12), start):
+        return True
+    return letters not in _VERB_GOES_ON or (letters == "as" and _DATED.match(text, end) is not None)
 
 
 def typed_initials(letters: str) -> bool:
@@ -253,6 +273,11 @@ def typed_initials(letters: str) -> bool:
     if letters in _white() or letters in _NO_TYPIST or letters in _NO_INITIALS:
         return False
     return len(letters) == 2 or vocabulary().get(letters, "0") < "2"
+
+
+def _falls(match: re.Match[str], text: str) -> bool:
+    """ "855-784" is no range."""
+    return int(match["a"]) > int(match["b"]) and text[match.start() - 1 : match.start()] not in "-/."
 
 
 _NO_INITIALS = word_class("no_initials")
@@ -486,6 +511,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "childrens": _childrens,
     "bracketed": _bracketed,
     "pairs": _pairs,
+    "falls": _falls,
 }
 
 STATES = word_class("states")
