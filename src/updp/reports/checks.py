@@ -438,7 +438,7 @@ def _called(match: re.Match[str], text: str) -> bool:
     return value not in _white()
 
 
-_MISREAD = [str.maketrans("0158", letters) for letters in ("olsb", "oisb")]
+_MISREAD = [str.maketrans("0134578", letters) for letters in ("oleastb", "oieastb")]
 
 
 def _misread(match: re.Match[str], text: str) -> bool:
@@ -447,7 +447,7 @@ def _misread(match: re.Match[str], text: str) -> bool:
     readings = [match.group().lower().translate(table) for table in _MISREAD]
     if any(words.get(r, "0") > "1" or r in _white() for r in readings):
         return False
-    if any(r in known for r in readings):
+    if any(r in known for r in readings) or (digits(match.group()) > 1 and len(match.group()) > 7):
         return True
     return bool(_TITLE_BEFORE.search(text, max(0, match.start() - 14), match.start()))
 

@@ -478,6 +478,10 @@ def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:
             )
         ):
             a -= 1
+        elif before.small and before.level == 2 and known[a].small and before.size > 3 and starts[a] - ends[a - 1] == 1:
+            if before.call or is_medical(before.stem) or not before.unknown():
+                break
+            a -= 1  # "film of zanthora quibblesworth"
         elif (
             before.text in "-'"
             and a > 1
