@@ -57,6 +57,10 @@ _MONTH_OR_DAY = re.compile(
 )
 
 
+#: Words that stand in a date beside its numbers.
+_DATE_WORDS = word_class("months") | word_class("weekdays") | word_class("date_words")
+
+
 class Detector:
     """All layers, loaded once. ``extra_block`` and ``extra_allow`` are the policy's own terms."""
 
@@ -246,6 +250,8 @@ class Detector:
         elif kind == "DATE":
             if not _MONTH_OR_DAY.search(piece) or medical:
                 return []
+            if digits and words and not any(k.stem in _DATE_WORDS for k in words):
+                return []  # "VO2max 52"
             if (digits and digits < 3 and not words) or re.fullmatch(r"\d{1,2}-\d{1,2}", piece):
                 return []
             if digits == 0 and (
