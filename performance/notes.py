@@ -8,8 +8,8 @@ digits in a span and in no identifier, as a fraction of all that are in none. ``
 second detector, which only has to touch an identifier: it refuses a report and cuts nothing.
 Texts a second are processor time of one core.
 
-``note_types/tuned``, ``second``, ``third``, ``fourth`` and ``fifth`` may be looked at while rules and tagger are worked
-on; ``held_out`` are scored only. No two parts share a carrier, a name, a place or a list of short forms of
+``note_types/tuned``, ``second``, ``third``, ``fourth``, ``fifth`` and ``sixth`` may be looked at while rules
+and tagger are worked on; ``held_out`` are scored only. No two parts share a carrier, a name, a place or a list of short forms of
 institutions. An identifier is marked whole: titles, credentials and the word for a kind of institution belong to it.
 """
 
@@ -34,8 +34,8 @@ from updp.reports.lexicon import places as listed_places
 from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "note_types"
-#: Who may have which name or place, by its hash in six.
-PARTS = ("tuned", "second", "fourth", "third", "fifth", "held_out")
+#: Who may have which name or place, by its hash in seven.
+PARTS = ("tuned", "second", "fourth", "third", "fifth", "sixth", "held_out")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
@@ -115,6 +115,9 @@ _SHORT = {
     "Columba's|Colorado Children's|Valley Children's|Lurie Children's|St. Mungo's|Mass Memorial|Royal "
     "Brompton|Tulane|UBC|MCW|RAH|Addenbrooke's|St Helier|UZ Brussel|Karolinska|CHUV|Groote Schuur|Mt. "
     "Zion|Driscoll Children's|St. Finbarr's",
+    "sixth": "UCDMC LVHN KGH NNUH BSUH UCLH TUH MMC RJAH HMC|St. Aidan's|St Olave's|Saint Walburga|St. Petroc's|Tulsa "
+    "Children's|Primary Children's|Shriners Children's|St. Wilfrid's|Mass Ear|Royal Cornhill|Baylor|UIC|CUMC|RBH|"
+    "Raigmore|St Clement's|UZ Gasthuisberg|Sahlgrenska|HUS|Kenyatta|Mt. Airy|Holtz Children's|St. Ninian",
     "held_out": "UWMC DHMC LUHS SJH MKUH UHCW RDE PUH NKCH WMH|St. Werburgh's|St Lucy's|Saint Fiacre|St. Oswin's|"
     "Dayton Children's|Norton Children's|Wolfson Children's|St. Aldate's|Mass Lung|Royal Papworth|Dartmouth|UNLV|"
     "MUHC|RNS|Wythenshawe|St Margaret's|UZ Antwerpen|Haukeland|CHUL|Chris Hani Baragwanath|Mt. Hood|Peyton Manning "
@@ -133,6 +136,8 @@ _BARE = {
     "Brackenfield Newbridge",
     "fourth": "Lakeview Sentara Briarwood Cloverdale Hawthorn Eastgate Greenacre Moorfields Silverdale Tidewater "
     "Whitestone Kingfisher Marlborough Northfields Oakdene Penrose Rookwood Sycamore Westbrook Yewtree",
+    "sixth": "Millstream Sutter Ashdown Coppice Fairlawn Grangewood Heatherside Ivybridge Knollwood Laurelhurst "
+    "Meadowvale Norwood Oakfield Pinegrove Rushmere Southfields Thornhill Woodlands",
     "held_out": "Brookhaven Intermountain Elderslie Fairholme Stoneleigh Larchwood Thistledown Harbourside Mossbank "
     "Quarryhill Sunnyside Birchgrove Castlemere Dovecote Eaglescliffe Foxhollow Greystones Hazelmere",
     "fifth": "Riverbend Ascension Maplewood Heathfield Claremont Woodside Brambles Hollytree Goldcrest Seaview "
@@ -144,6 +149,8 @@ _RELATIVE = {
     "third": "last autumn|the Friday before|this past winter|next Monday|late last month",
     "fourth": "last month|last Wednesday|the previous weekend|this coming Tuesday|last spring|early last year|"
     "the other Saturday|last Christmas",
+    "sixth": "last July|next Friday|the month before|this past August|late last year|last Diwali|the Tuesday before|early "
+    "last week",
     "held_out": "last October|next Saturday|the week after next|this past Thursday|early this spring|last Ramadan|the "
     "Monday before last|late last autumn|last Sunday",
     "fifth": "last February|next Wednesday|the past weekend|this past Monday|early next year|last Easter|the "
@@ -157,6 +164,7 @@ _WORDS = {
     "third": "Walker Moss Lake Flowers Bell Cook Wells Major Power Bright Singer Rivers",
     "fourth": "Bush Fields Forest Sweet Mills Carter Barber Wall Cross Shore Cotton Storm Pool Ring Root Savage "
     "Stocks Vale Ward Wolf",
+    "sixth": "Abbot Berry Branch Chase Cole Drake Fox Garland Heath Ivory Keen Lamb March Nash Parish Pike Speed Wood",
     "held_out": "Archer Bishop Brooks Carpenter Cherry Cloud Fisher Gates Golden Harper Kitchen Law Lock Nurse Piper "
     "Pope Reed Sparks",
     "fifth": "Hunter Baker Bird Castle Dale Farmer Gardens Glass House Knight Lane Mason Page Rose Shepherd Snow "
@@ -167,6 +175,7 @@ _GIVEN_WORDS = {
     "second": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
     "third": "Frank Olive Guy Heather Norm Penny Drew Iris",
     "fourth": "Amber Bob Daisy Ernest Gene Honor Jack Pearl Ray Summer Violet Wade",
+    "sixth": "Charity Chip Dell Flora Hunter Jasmine Josh Peg Reed Rex Sunny Terry",
     "held_out": "Autumn Brook Christian Dean Earnest Gale Hazel Jade Miles Pat Robin Sandy",
     "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
@@ -175,6 +184,7 @@ _PARTICLES = {
     "second": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
     "third": "van 't|de las|vom|El-|Mc|dal|ben|do|le|Fitz",
     "fourth": "van de|de l'|von der|Abu |O'|Mac|degli|bint|das|af|St. |Te ",
+    "sixth": "van der|del|von|Bin |Mc|degli|ibn|do|zum|op de|Nic |la",
     "held_out": "van den|de las|von und zu|El-|Mc|dello|bar|de'|zum|ab|Ní |da",
     "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
@@ -183,6 +193,7 @@ _TWO = {
     "second": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
     "third": "Lu Bi Fu Ke Re Mo Ta No",
     "fourth": "He Du Pu Vu To Oz Si Ge Ai Ky Ji Ry",
+    "sixth": "Bu Co Di Er Go Hé Ka Mai Oy Pó Sy Za",
     "held_out": "Ae Cu Ding Eo Ga Hy In Ju Lý Ni Pi Qu",
     "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
@@ -192,6 +203,7 @@ _COUNTRIES = {
         "Ghana Portugal Honduras Bangladesh Lebanon Romania Japan Chile Uganda Nepal Serbia Samoa",
     ),
     "fourth": "Morocco Ecuador Finland Vietnam Cyprus Malawi Iceland Taiwan Bolivia Estonia Oman Fiji",
+    "sixth": "Armenia Burundi Cuba Djibouti Egypt Guyana Israel Kuwait Libya Malta Niger Syria",
     "held_out": "Algeria Belize Croatia Dominica Ethiopia Georgia Haiti Iraq Laos Moldova Namibia Tonga",
     "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
@@ -200,6 +212,7 @@ _NICK = {
     "second": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
     "third": "Chuck Dolly Pip Scotty Babs Gus",
     "fourth": "Hank Trixie Mac Bunny Spike Nell Rocky Teddy",
+    "sixth": "Bubba Cricket Doc Fuzzy Happy Sparky Tiny Whitey",
     "held_out": "Biff Chick Dusty Flip Goldie Junior Moose Tootsie",
     "fifth": "Bud Cookie Dutch Fitz Jinx Lefty Pops Slim",
 }
@@ -207,6 +220,14 @@ _NICK = {
 
 #: Names of institutions of a part's own: town, surname and given name to choices.
 _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
+    "sixth": {
+        "hospital": lambda town, last, first: [
+            f"{town} Veterans Hospital", f"{last} Burn Center", f"{town} Polyclinic", f"{last} Rehabilitation Centre",
+            f"{town} Maternity Hospital", f"Sisters of {town} Hospital", f"{town} Surgicenter", f"Mount {last} Hospital",
+        ],
+        "school": lambda town, last, first: [f"{town} Prep", f"{last} Secondary School", f"University of {town}"],
+        "company": lambda town, last, first: [f"{last} Brewing", f"{last} & Partners", f"{town} Buses", f"{last} Dairies"],
+    },
     "held_out": {
         "hospital": lambda town, last, first: [
             f"{town} Cottage Hospital", f"{last} Eye Hospital", f"University Hospitals of {town}",
@@ -231,7 +252,7 @@ _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
 
 def _part(value: str, part: str) -> bool:
     """Whether a name or place is one of this part: every second is one of the carriers that are worked on."""
-    return PARTS[zlib.crc32(value.encode()) % 6] == part
+    return PARTS[zlib.crc32(value.encode()) % len(PARTS)] == part
 
 
 class Values:
@@ -270,7 +291,7 @@ class Values:
         return self.us.bothify(self.rng.choice(forms)).upper()
 
     def __call__(self, field: str) -> str:
-        rng, us, newer = self.rng, self.us, self.part in ("fourth", "fifth", "held_out")
+        rng, us, newer = self.rng, self.us, self.part in ("fourth", "fifth", "sixth", "held_out")
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")
         d, m, y = when.day, when.strftime("%B"), when.year
@@ -470,7 +491,7 @@ def fill(carrier: str, values: Values) -> tuple[str, list[dict[str, Any]]]:
         made = values(field)
         if field in KIND:
             start = len(text)
-            if KIND[field] == "name" and (title := re.search(r"(?:Mrs?|Ms|Miss)\.? $", text)):
+            if KIND[field] == "name" and (title := re.search(r"\b(?:Mrs?|Ms|Miss|Nurse|Constable)\.? $", text)):
                 start = title.start()
             spans.append({"start": start, "end": len(text) + len(made), "category": KIND[field], "field": field})
         text += made

@@ -275,6 +275,18 @@ def typed_initials(letters: str) -> bool:
     return len(letters) == 2 or vocabulary().get(letters, "0") < "2"
 
 
+def _signs_off(match: re.Match[str], text: str) -> bool:
+    """Whether what ends a letter is somebody: one of its words is borne as a name, or is no word at all."""
+    words, known = vocabulary(), names()
+    parts = [w.lower() for w in _LETTERS.findall(match["v"]) if len(w) > 1]
+    if any(w in _SERVICES for w in parts):
+        return False
+    return any(words.get(w, "0") == "0" or max(known.get(w, "00U")[:2]) > "0" for w in parts)
+
+
+_SERVICES = word_class("services")
+
+
 def _falls(match: re.Match[str], text: str) -> bool:
     """ "855-784" is no range."""
     return int(match["a"]) > int(match["b"]) and text[match.start() - 1 : match.start()] not in "-/."
@@ -512,6 +524,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "bracketed": _bracketed,
     "pairs": _pairs,
     "falls": _falls,
+    "signs_off": _signs_off,
 }
 
 STATES = word_class("states")

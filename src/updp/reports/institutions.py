@@ -39,6 +39,8 @@ _HOUSED = word_class("housed")
 #: Words before a town, and words that go on behind its state.
 _TO_A_TOWN = word_class("to_a_town")
 _GOES_ON = word_class("behind_a_state")
+#: Behind these a genitive is somebody's own, or a disease's.
+_OWNERS = frozenset(["the", "a", "an", "this", "that", "his", "her", "their", "my", "our", "your", "no", "has", "had"])
 _PLACING = ("where", "letters", "state", "credential")
 _JOINTS = (",", "and", "or", "&", "/")
 _NOT_PLACES = word_class("months") | word_class("weekdays") | word_class("name_fields")
@@ -148,6 +150,7 @@ class Institutions:
             rarer = {"at": "3", "from": "1", "near": "2"}.get(k.stem, "0")
             there = (
                 went
+                or (k.stem == "from" and i and known[i - 1].text == "," and not one.upper)  # "93, from Windmill"
                 or (k.stem == "at" and one.upper and (one.rank == "0" or _closed(known, first + 1)))
                 or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
             )
@@ -180,7 +183,10 @@ class Institutions:
             while (
                 end < n
                 and end - first < 4
-                and (self._place(known[end], end > first) or (end == first and went and self._house(known, end)))
+                and (
+                    self._place(known[end], end > first)
+                    or (end == first and (went or known[i - 1].text == ",") and self._house(known, end))
+                )
             ):
                 if end > first and tokens.starts[end] - tokens.ends[end - 1] > 1:
                     break
@@ -225,7 +231,7 @@ class Institutions:
         if i == 0 or k.small or k.upper or k.white or k.eponym or k.never or k.size < 5 or k.stem in _NOT_PLACES:
             return False
         before = known[i - 1]
-        if not ((before.small and before.stem in _NAMED_AFTER) or before.text in ",;(" or before.text == "<inst>"):
+        if not ((before.small and before.stem not in _OWNERS) or before.text in ",;(" or before.text == "<inst>"):
             return False
         if tokens.starts[i] - tokens.ends[i - 1] > 1 or (k.rank == "3" and k.strength < "2"):
             return False
@@ -284,4 +290,4 @@ _HOUSED_OR_CLOSED = _HOUSED | _CLOSING | {"since", "to", "from", "has", "had", "
 
 def _closed(known: list[Lexeme], i: int) -> bool:
     """Whether what stands before word ``i`` is a place by itself: "at OSU." is one, "at TLC 80 %" none."""
-    return i >= len(known) or known[i].text in ".,;)\n" or known[i].stem in _CLOSING
+    return i >= len(known) or known[i].text in ".,;:)\n" or known[i].stem in _CLOSING

@@ -248,6 +248,10 @@ class Rules:
                 end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
                 if end <= j < n and surname_behind_title(known[j]):
                     end = j + 1  # "Prof. English", "Dr. Ng"
+                if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
+                    after = j + 2 if words[j + 1] == "." else j + 1
+                    if surname_behind_title(known[after]) and tokens.starts[after] - tokens.ends[after - 1] < 2:
+                        end = after + 1  # "Prof. H. Via"
                 if end == j + 1 and known[j].call == "given" and self._two_words(tokens, known, j, shield):
                     end += 1  # "Dr. Pearl Ward"
                 if end > j:
