@@ -429,6 +429,8 @@ def _nickname(match: re.Match[str], text: str) -> bool:
     """ "Tree ("bud") Pattern" is none: the first can be a given name or is no word, and none is a term."""
     known, words = names(), vocabulary()
     one, nick, two = (match[g].lower() for g in ("one", "nick", "two"))
+    if all(words.get(w, "0") == "0" for w in (one, two)):
+        return True  # two names that are no words, whatever stands between
     if any(w in _white() for w in (nick, two)) or (one in _white() and known.get(one, "00U")[0] < "2"):
         return False
     return (known.get(one, "00U")[0] >= "1" or words.get(one, "0") < "1") and (

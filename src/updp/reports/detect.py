@@ -216,6 +216,10 @@ class Detector:
                 return []
             if (words and all(k.rank == "3" for k in words)) or score < 0.5:
                 return []
+            if kind == "LOC" and len(words) == 1 and score < 0.9 and not _behind_where(known, a):
+                word = words[0]
+                if word.rank > "1" and word.strength < "2" and word.stem not in self._lexemes.place_words:
+                    return []
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
             if kind == "INST" and all(
@@ -318,7 +322,7 @@ class Detector:
         if kind in ("ID", "CONTACT", "AGE"):
             known = k.rank > "0" or k.stem in self._lexemes.black
             return known and not (kind == "ID" and k.size < 4 and k.upper)
-        if k.never or k.title:
+        if k.never or k.title or (k.small and k.stem == "via"):
             return True
         return k.small and k.rank > "1" and k.stem not in self._lexemes.place_words
 

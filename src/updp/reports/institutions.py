@@ -150,7 +150,7 @@ class Institutions:
             rarer = {"at": "3", "from": "1", "near": "2"}.get(k.stem, "0")
             there = (
                 went
-                or (k.stem == "from" and i and known[i - 1].text == "," and not one.upper)  # "93, from Windmill"
+                or (k.stem == "from" and not one.upper and self._somebody(known, i - 1))
                 or (k.stem == "at" and one.upper and (one.rank == "0" or _closed(known, first + 1)))
                 or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
             )
@@ -185,7 +185,7 @@ class Institutions:
                 and end - first < 4
                 and (
                     self._place(known[end], end > first)
-                    or (end == first and (went or known[i - 1].text == ",") and self._house(known, end))
+                    or (end == first and (went or self._somebody(known, i - 1)) and self._house(known, end))
                 )
             ):
                 if end > first and tokens.starts[end] - tokens.ends[end - 1] > 1:
@@ -259,6 +259,13 @@ class Institutions:
 
     def _town(self, k: Lexeme) -> bool:
         return not k.upper and (k.rank == "0" or k.stem in self._lexemes.place_words) and self._place(k, False)
+
+    def _somebody(self, known: list[Lexeme], i: int) -> bool:
+        """Whether somebody is named before "from": "93, from Windmill", "carer Joan from Coppice"."""
+        if i < 0:
+            return False
+        k = known[i]
+        return k.text == "," or (k.alpha and not k.small and (k.unknown() or (k.strength >= "2" and not k.white)))
 
     def _house(self, known: list[Lexeme], i: int) -> bool:
         """Whether a word of every report is the name of a house where somebody was: "was at Parkland on Friday"."""

@@ -246,7 +246,10 @@ class Rules:
                 ):
                     continue
                 end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
-                if end <= j < n and surname_behind_title(known[j]):
+                if end <= j < n and (
+                    surname_behind_title(known[j])
+                    or (known[j].size == 2 and known[j].text.istitle() and (j + 1 == n or not known[j + 1].alpha))
+                ):
                     end = j + 1  # "Prof. English", "Dr. Ng"
                 if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
                     after = j + 2 if words[j + 1] == "." else j + 1
@@ -347,7 +350,7 @@ class Rules:
                 k is not None
                 and not gap
                 and (
-                    (k.alpha and not k.small and not k.heading)
+                    (k.alpha and not k.small and (k.title or not k.heading))
                     or (k.stem in _PARTICLES and first < j)
                     or k.text in "'-"
                     or (k.text == "." and (known[j - 1].size == 1 or known[j - 1].title))
