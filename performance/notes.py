@@ -9,8 +9,9 @@ second detector, which only has to touch an identifier: it refuses a report and 
 Texts a second are processor time of one core.
 
 ``note_types/tuned``, ``second``, ``third``, ``fourth``, ``fifth`` and ``sixth`` may be looked at while rules
-and tagger are worked on; ``held_out`` are scored only. No two parts share a carrier, a name, a place or a list of short forms of
-institutions. An identifier is marked whole: titles, credentials and the word for a kind of institution belong to it.
+and tagger are worked on (the tagger learns from the carriers of the first two); ``held_out`` are scored only. No two
+parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is marked whole: titles,
+credentials and the word for a kind of institution belong to it.
 """
 
 from __future__ import annotations
@@ -149,8 +150,8 @@ _RELATIVE = {
     "third": "last autumn|the Friday before|this past winter|next Monday|late last month",
     "fourth": "last month|last Wednesday|the previous weekend|this coming Tuesday|last spring|early last year|"
     "the other Saturday|last Christmas",
-    "sixth": "last July|next Friday|the month before|this past August|late last year|last Diwali|the Tuesday before|early "
-    "last week",
+    "sixth": "last July|next Friday|the month before|this past August|late last year|last Diwali|the Tuesday before|"
+    "early last week",
     "held_out": "last October|next Saturday|the week after next|this past Thursday|early this spring|last Ramadan|the "
     "Monday before last|late last autumn|last Sunday",
     "fifth": "last February|next Wednesday|the past weekend|this past Monday|early next year|last Easter|the "
@@ -223,10 +224,13 @@ _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
     "sixth": {
         "hospital": lambda town, last, first: [
             f"{town} Veterans Hospital", f"{last} Burn Center", f"{town} Polyclinic", f"{last} Rehabilitation Centre",
-            f"{town} Maternity Hospital", f"Sisters of {town} Hospital", f"{town} Surgicenter", f"Mount {last} Hospital",
+            f"{town} Maternity Hospital", f"Sisters of {town} Hospital", f"{town} Surgicenter",
+            f"Mount {last} Hospital",
         ],
         "school": lambda town, last, first: [f"{town} Prep", f"{last} Secondary School", f"University of {town}"],
-        "company": lambda town, last, first: [f"{last} Brewing", f"{last} & Partners", f"{town} Buses", f"{last} Dairies"],
+        "company": lambda town, last, first: [
+            f"{last} Brewing", f"{last} & Partners", f"{town} Buses", f"{last} Dairies",
+        ],
     },
     "held_out": {
         "hospital": lambda town, last, first: [
