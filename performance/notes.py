@@ -8,9 +8,10 @@ digits in a span and in no identifier, as a fraction of all that are in none. ``
 second detector, which only has to touch an identifier: it refuses a report and cuts nothing.
 Texts a second are processor time of one core.
 
-``note_types/tuned``, ``second``, ``third`` and ``fourth`` may be looked at while rules and tagger are worked on;
-``held_out`` are scored only. No two parts share a carrier, a name, a place or a list of short forms of institutions. An
-identifier is marked whole: titles, credentials and the word for a kind of institution belong to it.
+``note_types/tuned``, ``second``, ``third``, ``fourth``, ``fifth`` and ``sixth`` may be looked at while rules
+and tagger are worked on (the tagger learns from the carriers of the first two); ``held_out`` are scored only. No two
+parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is marked whole: titles,
+credentials and the word for a kind of institution belong to it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from updp.reports.lexicon import places as listed_places
 from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "note_types"
-#: Who may have which name or place, by its hash in six.
-PARTS = ("tuned", "second", "fourth", "third", "held_out", "held_out")
+#: Who may have which name or place, by its hash in seven.
+PARTS = ("tuned", "second", "fourth", "third", "fifth", "sixth", "held_out")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
@@ -115,7 +116,14 @@ _SHORT = {
     "Columba's|Colorado Children's|Valley Children's|Lurie Children's|St. Mungo's|Mass Memorial|Royal "
     "Brompton|Tulane|UBC|MCW|RAH|Addenbrooke's|St Helier|UZ Brussel|Karolinska|CHUV|Groote Schuur|Mt. "
     "Zion|Driscoll Children's|St. Finbarr's",
-    "held_out": "UPenn UKMC MGUH TGH KFSH UZA CUH HUG BGH WGH|St. Agatha's|St Mike's|Saint Raphael|St. "
+    "sixth": "UCDMC LVHN KGH NNUH BSUH UCLH TUH MMC RJAH HMC|St. Aidan's|St Olave's|Saint Walburga|St. Petroc's|Tulsa "
+    "Children's|Primary Children's|Shriners Children's|St. Wilfrid's|Mass Ear|Royal Cornhill|Baylor|UIC|CUMC|RBH|"
+    "Raigmore|St Clement's|UZ Gasthuisberg|Sahlgrenska|HUS|Kenyatta|Mt. Airy|Holtz Children's|St. Ninian",
+    "held_out": "UWMC DHMC LUHS SJH MKUH UHCW RDE PUH NKCH WMH|St. Werburgh's|St Lucy's|Saint Fiacre|St. Oswin's|"
+    "Dayton Children's|Norton Children's|Wolfson Children's|St. Aldate's|Mass Lung|Royal Papworth|Dartmouth|UNLV|"
+    "MUHC|RNS|Wythenshawe|St Margaret's|UZ Antwerpen|Haukeland|CHUL|Chris Hani Baragwanath|Mt. Hood|Peyton Manning "
+    "Children's|St. Canice",
+    "fifth": "UPenn UKMC MGUH TGH KFSH UZA CUH HUG BGH WGH|St. Agatha's|St Mike's|Saint Raphael|St. "
     "Cuthbert's|Omaha Children's|Riley Children's|Levine Children's|St. Bede's|Mass Bay|Royal "
     "Surrey|Creighton|UVM|TTUHSC|PAH|Stobhill|St Vincent's|UZ Jette|Rikshospitalet|CHUM|Tygerberg|Mt. "
     "Vernon|Blank Children's|St. Gallen",
@@ -129,7 +137,11 @@ _BARE = {
     "Brackenfield Newbridge",
     "fourth": "Lakeview Sentara Briarwood Cloverdale Hawthorn Eastgate Greenacre Moorfields Silverdale Tidewater "
     "Whitestone Kingfisher Marlborough Northfields Oakdene Penrose Rookwood Sycamore Westbrook Yewtree",
-    "held_out": "Riverbend Ascension Maplewood Heathfield Claremont Woodside Brambles Hollytree Goldcrest Seaview "
+    "sixth": "Millstream Sutter Ashdown Coppice Fairlawn Grangewood Heatherside Ivybridge Knollwood Laurelhurst "
+    "Meadowvale Norwood Oakfield Pinegrove Rushmere Southfields Thornhill Woodlands",
+    "held_out": "Brookhaven Intermountain Elderslie Fairholme Stoneleigh Larchwood Thistledown Harbourside Mossbank "
+    "Quarryhill Sunnyside Birchgrove Castlemere Dovecote Eaglescliffe Foxhollow Greystones Hazelmere",
+    "fifth": "Riverbend Ascension Maplewood Heathfield Claremont Woodside Brambles Hollytree Goldcrest Seaview "
     "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
@@ -138,7 +150,11 @@ _RELATIVE = {
     "third": "last autumn|the Friday before|this past winter|next Monday|late last month",
     "fourth": "last month|last Wednesday|the previous weekend|this coming Tuesday|last spring|early last year|"
     "the other Saturday|last Christmas",
-    "held_out": "last February|next Wednesday|the past weekend|this past Monday|early next year|last Easter|the "
+    "sixth": "last July|next Friday|the month before|this past August|late last year|last Diwali|the Tuesday before|"
+    "early last week",
+    "held_out": "last October|next Saturday|the week after next|this past Thursday|early this spring|last Ramadan|the "
+    "Monday before last|late last autumn|last Sunday",
+    "fifth": "last February|next Wednesday|the past weekend|this past Monday|early next year|last Easter|the "
     "previous Thursday|late last summer",
 }
 _WORDS = {
@@ -149,7 +165,10 @@ _WORDS = {
     "third": "Walker Moss Lake Flowers Bell Cook Wells Major Power Bright Singer Rivers",
     "fourth": "Bush Fields Forest Sweet Mills Carter Barber Wall Cross Shore Cotton Storm Pool Ring Root Savage "
     "Stocks Vale Ward Wolf",
-    "held_out": "Hunter Baker Bird Castle Dale Farmer Gardens Glass House Knight Lane Mason Page Rose Shepherd Snow "
+    "sixth": "Abbot Berry Branch Chase Cole Drake Fox Garland Heath Ivory Keen Lamb March Nash Parish Pike Speed Wood",
+    "held_out": "Archer Bishop Brooks Carpenter Cherry Cloud Fisher Gates Golden Harper Kitchen Law Lock Nurse Piper "
+    "Pope Reed Sparks",
+    "fifth": "Hunter Baker Bird Castle Dale Farmer Gardens Glass House Knight Lane Mason Page Rose Shepherd Snow "
     "Temple West",
 }
 _GIVEN_WORDS = {
@@ -157,21 +176,27 @@ _GIVEN_WORDS = {
     "second": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
     "third": "Frank Olive Guy Heather Norm Penny Drew Iris",
     "fourth": "Amber Bob Daisy Ernest Gene Honor Jack Pearl Ray Summer Violet Wade",
-    "held_out": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
+    "sixth": "Charity Chip Dell Flora Hunter Jasmine Josh Peg Reed Rex Sunny Terry",
+    "held_out": "Autumn Brook Christian Dean Earnest Gale Hazel Jade Miles Pat Robin Sandy",
+    "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
     "tuned": "van der|de la|von|al-|O'|Mc|di|bin|dos|van|le|El ",
     "second": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
     "third": "van 't|de las|vom|El-|Mc|dal|ben|do|le|Fitz",
     "fourth": "van de|de l'|von der|Abu |O'|Mac|degli|bint|das|af|St. |Te ",
-    "held_out": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
+    "sixth": "van der|del|von|Bin |Mc|degli|ibn|do|zum|op de|Nic |la",
+    "held_out": "van den|de las|von und zu|El-|Mc|dello|bar|de'|zum|ab|Ní |da",
+    "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
     "tuned": "Ng Li Wu Ho Xu Yu Ma Lo Vo Oh An Ba",
     "second": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
     "third": "Lu Bi Fu Ke Re Mo Ta No",
     "fourth": "He Du Pu Vu To Oz Si Ge Ai Ky Ji Ry",
-    "held_out": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
+    "sixth": "Bu Co Di Er Go Hé Ka Mai Oy Pó Sy Za",
+    "held_out": "Ae Cu Ding Eo Ga Hy In Ju Lý Ni Pi Qu",
+    "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
     **dict.fromkeys(
@@ -179,20 +204,46 @@ _COUNTRIES = {
         "Ghana Portugal Honduras Bangladesh Lebanon Romania Japan Chile Uganda Nepal Serbia Samoa",
     ),
     "fourth": "Morocco Ecuador Finland Vietnam Cyprus Malawi Iceland Taiwan Bolivia Estonia Oman Fiji",
-    "held_out": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
+    "sixth": "Armenia Burundi Cuba Djibouti Egypt Guyana Israel Kuwait Libya Malta Niger Syria",
+    "held_out": "Algeria Belize Croatia Dominica Ethiopia Georgia Haiti Iraq Laos Moldova Namibia Tonga",
+    "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
     "tuned": "Bob Peggy Skip Buddy Chip Dot Tex Mimi",
     "second": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
     "third": "Chuck Dolly Pip Scotty Babs Gus",
     "fourth": "Hank Trixie Mac Bunny Spike Nell Rocky Teddy",
-    "held_out": "Bud Cookie Dutch Fitz Jinx Lefty Pops Slim",
+    "sixth": "Bubba Cricket Doc Fuzzy Happy Sparky Tiny Whitey",
+    "held_out": "Biff Chick Dusty Flip Goldie Junior Moose Tootsie",
+    "fifth": "Bud Cookie Dutch Fitz Jinx Lefty Pops Slim",
 }
 
 
 #: Names of institutions of a part's own: town, surname and given name to choices.
 _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
+    "sixth": {
+        "hospital": lambda town, last, first: [
+            f"{town} Veterans Hospital", f"{last} Burn Center", f"{town} Polyclinic", f"{last} Rehabilitation Centre",
+            f"{town} Maternity Hospital", f"Sisters of {town} Hospital", f"{town} Surgicenter",
+            f"Mount {last} Hospital",
+        ],
+        "school": lambda town, last, first: [f"{town} Prep", f"{last} Secondary School", f"University of {town}"],
+        "company": lambda town, last, first: [
+            f"{last} Brewing", f"{last} & Partners", f"{town} Buses", f"{last} Dairies",
+        ],
+    },
     "held_out": {
+        "hospital": lambda town, last, first: [
+            f"{town} Cottage Hospital", f"{last} Eye Hospital", f"University Hospitals of {town}",
+            f"{town} Chest Clinic", f"{last} Health Centre", f"{first} {last} Hospice", f"{town} Urgent Care",
+            f"Princess {first} Hospital", f"{town} Imaging",
+        ],
+        "school": lambda town, last, first: [f"{town} High", f"{last} College", f"{town} Technical Institute"],
+        "company": lambda town, last, first: [
+            f"{last} Foundry", f"{last} and Sons", f"{last} Medical Ltd", f"{last} Haulage", f"{town} Steel",
+        ],
+    },
+    "fifth": {
         "hospital": lambda town, last, first: [
             f"{town} County Hospital", f"{last} Heart Institute", f"Hospital of {town}", f"{last} Orthopaedic Hospital",
             f"{town} Health Park", f"St. {first}'s Infirmary", f"{last} Day Surgery", f"Queen {first} Hospital",
@@ -205,7 +256,7 @@ _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
 
 def _part(value: str, part: str) -> bool:
     """Whether a name or place is one of this part: every second is one of the carriers that are worked on."""
-    return PARTS[zlib.crc32(value.encode()) % 6] == part
+    return PARTS[zlib.crc32(value.encode()) % len(PARTS)] == part
 
 
 class Values:
@@ -244,7 +295,7 @@ class Values:
         return self.us.bothify(self.rng.choice(forms)).upper()
 
     def __call__(self, field: str) -> str:
-        rng, us, newer = self.rng, self.us, self.part in ("fourth", "held_out")
+        rng, us, newer = self.rng, self.us, self.part in ("fourth", "fifth", "sixth", "held_out")
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")
         d, m, y = when.day, when.strftime("%B"), when.year
@@ -292,7 +343,7 @@ class Values:
                 [
                     *_FORMS[self.part]["hospital"](self.city(), last, first),
                 ]
-                if self.part == "held_out"
+                if self.part in _FORMS
                 else [
                     f"{self.city()} District Hospital",
                     f"{last} Cancer Institute",
@@ -324,14 +375,14 @@ class Values:
             "inst_bare_to": lambda: self._of(_BARE),
             "school": lambda: rng.choice(
                 _FORMS[self.part]["school"](self.city(), last, first)
-                if self.part == "held_out"
+                if self.part in _FORMS
                 else [f"{self.city()} Academy", f"{last} Primary School", f"{self.city()} State University"]
                 if newer
                 else [f"{last} High School", f"{self.city()} College", f"University of {last}"]
             ),
             "company": lambda: rng.choice(
                 _FORMS[self.part]["company"](self.city(), last, first)
-                if self.part == "held_out"
+                if self.part in _FORMS
                 else [f"{last} Brothers", f"{last} Construction", f"{last} Engineering", f"{last} Ltd"]
                 if newer
                 else [f"{last} Logistics", f"{last} & Sons", f"{last} Inc", f"{last} Motors"]
@@ -444,7 +495,7 @@ def fill(carrier: str, values: Values) -> tuple[str, list[dict[str, Any]]]:
         made = values(field)
         if field in KIND:
             start = len(text)
-            if KIND[field] == "name" and (title := re.search(r"(?:Mrs?|Ms|Miss)\.? $", text)):
+            if KIND[field] == "name" and (title := re.search(r"\b(?:Mrs?|Ms|Miss|Nurse|Constable)\.? $", text)):
                 start = title.start()
             spans.append({"start": start, "end": len(text) + len(made), "category": KIND[field], "field": field})
         text += made

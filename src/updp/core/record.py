@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hmac
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,6 +77,10 @@ class Study:
     identifiers: Mapping[str, str] = field(default_factory=dict, repr=False)
     known: Confidential | None = field(default=None, repr=False)  # names of the patient, from read to report alone
 
+    def __post_init__(self) -> None:
+        if not self.patient_id.isascii():
+            object.__setattr__(self, "patient_id", plain_id(self.patient_id))
+
     def but(self, **changes: Any) -> Study:
         """This study with some fields changed."""
         return replace(self, **changes)
@@ -83,6 +88,15 @@ class Study:
     def noted(self, **notes: Any) -> Study:
         """This study with further decisions recorded."""
         return replace(self, notes={**self.notes, **notes})
+
+
+def plain_id(text: str) -> str:
+    """An id in one spelling: two that look the same (an accent composed or not, a mark without width, a space that does
+    not break) are one person, who has one pseudonym, one shift of dates and one split.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    shown = "".join(c for c in composed if unicodedata.category(c) != "Cf")
+    return " ".join(shown.split())
 
 
 def place_of(patient_id: str, key: bytes) -> float:

@@ -244,8 +244,28 @@ def _address(match: re.Match[str], text: str) -> bool:
     return not _NO_ADDRESS.match(match.group())
 
 
+#: A field for initials: what stands in it is believed although it is also a word.
+_FIELD_OF_INITIALS = re.compile(r"(?:\bby:?|[a-z]{3,}:|\boperator|\btypist)\s?$", re.IGNORECASE)
+_CUE_OF_INITIALS = re.compile(r"[A-Za-z]{3,}[ :]")
+#: Not even a field makes initials of these.
+_SOMEBODY = frozenset(["dr", "mr", "ms", "me", "us", "an", "my", "it", "rn", "np", "the", "her", "him", "you"])
+_VERB_GOES_ON = frozenset(["in", "on", "at", "up", "to", "by", "of", "as", "is", "or", "no", "ok", "off", "out"])
+_CLOSES = re.compile(r"[,;.)]|[ \t]{0,2}(?:$|\n)|\s\d|\s[A-Z][a-z]{2,8}\s\d|\s{2}")
+_DATED = re.compile(r"\s(?:\d|[A-Z][a-z]{2,8}\s\d)")
+
+
 def _initials(match: re.Match[str], text: str) -> bool:
-    return typed_initials(next(filter(None, match.groups())).lower())
+    start, end = match.span(match.lastgroup or 0)
+    letters = text[start:end].lower()
+    if typed_initials(letters):
+        return True
+    if len(letters) != 2 or letters in _SOMEBODY or not _CLOSES.match(text, end):
+        return False
+    if not _CUE_OF_INITIALS.match(text, match.start()):
+        return False
+    if _FIELD_OF_INITIALS.search(text, max(0, start - 12), start):
+        return True
+    return letters not in _VERB_GOES_ON or (letters == "as" and _DATED.match(text, end) is not None)
 
 
 def typed_initials(letters: str) -> bool:
@@ -253,6 +273,23 @@ def typed_initials(letters: str) -> bool:
     if letters in _white() or letters in _NO_TYPIST or letters in _NO_INITIALS:
         return False
     return len(letters) == 2 or vocabulary().get(letters, "0") < "2"
+
+
+def _signs_off(match: re.Match[str], text: str) -> bool:
+    """Whether what ends a letter is somebody: one of its words is borne as a name, or is no word at all."""
+    words, known = vocabulary(), names()
+    parts = [w.lower() for w in _LETTERS.findall(match["v"]) if len(w) > 1]
+    if any(w in _SERVICES for w in parts):
+        return False
+    return any(words.get(w, "0") == "0" or max(known.get(w, "00U")[:2]) > "0" for w in parts)
+
+
+_SERVICES = word_class("services")
+
+
+def _falls(match: re.Match[str], text: str) -> bool:
+    """ "855-784" is no range."""
+    return int(match["a"]) > int(match["b"]) and text[match.start() - 1 : match.start()] not in "-/."
 
 
 _NO_INITIALS = word_class("no_initials")
@@ -392,6 +429,8 @@ def _nickname(match: re.Match[str], text: str) -> bool:
     """ "Tree ("bud") Pattern" is none: the first can be a given name or is no word, and none is a term."""
     known, words = names(), vocabulary()
     one, nick, two = (match[g].lower() for g in ("one", "nick", "two"))
+    if all(words.get(w, "0") == "0" for w in (one, two)):
+        return True  # two names that are no words, whatever stands between
     if any(w in _white() for w in (nick, two)) or (one in _white() and known.get(one, "00U")[0] < "2"):
         return False
     return (known.get(one, "00U")[0] >= "1" or words.get(one, "0") < "1") and (
@@ -413,7 +452,7 @@ def _called(match: re.Match[str], text: str) -> bool:
     return value not in _white()
 
 
-_MISREAD = [str.maketrans("0158", letters) for letters in ("olsb", "oisb")]
+_MISREAD = [str.maketrans("0134578", letters) for letters in ("oleastb", "oieastb")]
 
 
 def _misread(match: re.Match[str], text: str) -> bool:
@@ -422,7 +461,7 @@ def _misread(match: re.Match[str], text: str) -> bool:
     readings = [match.group().lower().translate(table) for table in _MISREAD]
     if any(words.get(r, "0") > "1" or r in _white() for r in readings):
         return False
-    if any(r in known for r in readings):
+    if any(r in known for r in readings) or (digits(match.group()) > 1 and len(match.group()) > 7):
         return True
     return bool(_TITLE_BEFORE.search(text, max(0, match.start() - 14), match.start()))
 
@@ -486,6 +525,8 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "childrens": _childrens,
     "bracketed": _bracketed,
     "pairs": _pairs,
+    "falls": _falls,
+    "signs_off": _signs_off,
 }
 
 STATES = word_class("states")

@@ -57,6 +57,10 @@ _MONTH_OR_DAY = re.compile(
 )
 
 
+#: Words that stand in a date beside its numbers.
+_DATE_WORDS = word_class("months") | word_class("weekdays") | word_class("date_words")
+
+
 class Detector:
     """All layers, loaded once. ``extra_block`` and ``extra_allow`` are the policy's own terms."""
 
@@ -212,6 +216,10 @@ class Detector:
                 return []
             if (words and all(k.rank == "3" for k in words)) or score < 0.5:
                 return []
+            if kind == "LOC" and len(words) == 1 and score < 0.9 and not _behind_where(known, a):
+                word = words[0]
+                if word.rank > "1" and word.strength < "2" and word.stem not in self._lexemes.place_words:
+                    return []
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
             if kind == "INST" and all(
@@ -246,6 +254,8 @@ class Detector:
         elif kind == "DATE":
             if not _MONTH_OR_DAY.search(piece) or medical:
                 return []
+            if digits and words and not any(k.stem in _DATE_WORDS for k in words):
+                return []  # "VO2max 52"
             if (digits and digits < 3 and not words) or re.fullmatch(r"\d{1,2}-\d{1,2}", piece):
                 return []
             if digits == 0 and (
@@ -312,7 +322,7 @@ class Detector:
         if kind in ("ID", "CONTACT", "AGE"):
             known = k.rank > "0" or k.stem in self._lexemes.black
             return known and not (kind == "ID" and k.size < 4 and k.upper)
-        if k.never or k.title:
+        if k.never or k.title or (k.small and k.stem == "via"):
             return True
         return k.small and k.rank > "1" and k.stem not in self._lexemes.place_words
 
@@ -478,6 +488,10 @@ def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:
             )
         ):
             a -= 1
+        elif before.small and before.level == 2 and known[a].small and before.size > 3 and starts[a] - ends[a - 1] == 1:
+            if before.call or is_medical(before.stem) or not before.unknown():
+                break
+            a -= 1  # "film of zanthora quibblesworth"
         elif (
             before.text in "-'"
             and a > 1

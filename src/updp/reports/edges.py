@@ -65,6 +65,8 @@ _KINDS_OF_TOWN = frozenset(w.capitalize() for w in word_class("town_kinds"))
 _HEAD_OF_TOWN = re.compile(rf"(?<![\w.-])(?:{_HEADS_OF_TOWN}) $")
 _KIND_OF_TOWN = re.compile(rf"(?: (?:{'|'.join(sorted(_KINDS_OF_TOWN))})){{1,2}}\b")
 _FAR = 26
+#: A word with a capital that closes a clause behind a town is what the town gives its name to.
+_FIRM = re.compile(r" ([A-Z][a-z]{3,14}s)(?=[.;)\n]|$| (?:in|on|at|and|since|for|until|as)\b)")
 
 
 #: An age between a name and a comma or in brackets behind it; initials that end a line behind a date or a time.
@@ -165,6 +167,9 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
 
 
 _BEFORE_DATE = re.compile(r"(?<![\w-])(?:(?:the|in|on) )?(?:early|late|mid|the)[ -]$", re.IGNORECASE)
+_BEFORE_FEAST = re.compile(
+    r"(?<![\w-])(?:(?:the|early|late|this) )?(?:last|next|past|previous|coming|other|following) $", re.IGNORECASE
+)
 _UNIT_OF_TIME = re.compile(r"(?:last|next|previous|past|coming|other|this) ", re.IGNORECASE)
 _BEHIND_DAY = re.compile(r" (?:before|prior|last)(?=[.;,)\n]|$| (?:from|in|with|by|at|and|for)\b)")
 
@@ -174,6 +179,10 @@ def _date_edges(text: str, start: int, end: int, reach: int, limit: int) -> tupl
     before")."""
     if end - start < 4 and text[start - 1 : start] == "'":
         return start - 1, end
+    if text[start : start + 1].isupper() and text[start - 1 : start] == " " and start > reach:
+        turn = _BEFORE_FEAST.search(text, max(reach, start - 18), start)
+        if turn:
+            return turn.start(), end  # "last Diwali"
     if text[start : start + 1].isalpha() and text[start - 1 : start] in " -" and start > reach:
         before = _BEFORE_DATE.search(text, max(reach, start - 10), start)
         if before:
@@ -248,6 +257,8 @@ def _place_start(text: str, start: int, place: str, reach: int) -> int:
 def _place_end(text: str, end: int, limit: int) -> int:
     if kind := _KIND_OF_TOWN.match(text, end, limit):
         end = kind.end()
+    elif (firm := _FIRM.match(text, end, limit)) and firm[1].lower() not in _NO_HOUSE | _STATE_NAMES:
+        return firm.end()  # "Chapadinha Buses"
     state = _STATE.match(text, end, limit)
     if state:
         piece = state.group()

@@ -39,6 +39,8 @@ _HOUSED = word_class("housed")
 #: Words before a town, and words that go on behind its state.
 _TO_A_TOWN = word_class("to_a_town")
 _GOES_ON = word_class("behind_a_state")
+#: Behind these a genitive is somebody's own, or a disease's.
+_OWNERS = frozenset(["the", "a", "an", "this", "that", "his", "her", "their", "my", "our", "your", "no", "has", "had"])
 _PLACING = ("where", "letters", "state", "credential")
 _JOINTS = (",", "and", "or", "&", "/")
 _NOT_PLACES = word_class("months") | word_class("weekdays") | word_class("name_fields")
@@ -76,9 +78,8 @@ class Institutions:
             words = list(_NO_SPACE.finditer(match["head"] or match["head2"]))
             while skip < len(words) and words[skip].group().lower().strip(".,'") in _LEADING:
                 # "at The Lister Infirmary": a capital inside a sentence is part of the name
-                if words[skip].group() == "The" and (
-                    skip or text[match.start() - 2 : match.start()].strip(" ").isalpha()
-                ):
+                lead = text[max(0, match.start() - 2) : match.start()].strip(" ")
+                if words[skip].group() == "The" and (skip or lead.isalpha() or lead in (",", ";", "(")):
                     break
                 skip += 1
             # "Dr. Odongo of Parkland Manor" are two, "University of Iowa Hospital" is one.
@@ -121,7 +122,11 @@ class Institutions:
         """
         out: list[Span] = []
         n = len(known)
-        for i in [i for i, k in enumerate(known) if k.call in _PLACING]:
+        for i in [i for i, k in enumerate(known) if k.call in _PLACING or k.text[-2:] == "'s"]:
+            if known[i].call not in _PLACING:
+                if self._patron(tokens, known, i) and tokens.starts[i] not in shield:
+                    out.append(self._span(tokens, i, i + 1, "institution"))
+                continue
             if known[i].call != "where":
                 if known[i].call == "letters":
                     found = self._letters(known, i) and tokens.starts[i] not in shield
@@ -145,6 +150,7 @@ class Institutions:
             rarer = {"at": "3", "from": "1", "near": "2"}.get(k.stem, "0")
             there = (
                 went
+                or (k.stem == "from" and not one.upper and self._somebody(known, i - 1))
                 or (k.stem == "at" and one.upper and (one.rank == "0" or _closed(known, first + 1)))
                 or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
             )
@@ -155,13 +161,33 @@ class Institutions:
                 if (went or k.stem == "from") and not (plain and after is not None and after.text not in ".,;)\n"):
                     out.append(self._span(tokens, first, first + 1, "location"))
                 continue
+            # "At RVH" is a house although the letters also stand for a finding.
+            housed = (
+                one.upper
+                and (one.white or one.rank > "1")
+                and k.stem in ("at", "from")
+                and 2 < one.size < 6
+                and one.stem not in _SERVICES
+                and _FORM.fullmatch(one.text) is not None
+                and _closed(known, first + 1)
+            )
+            if housed:
+                out.append(self._span(tokens, first, first + 1, "institution"))
+                continue
             if not (there or double):
                 continue
             if k.stem == "to" and one.given >= "2" and one.rank < "2":  # somebody, not somewhere
                 out.append(self._span(tokens, first, first + 1, "name"))
                 continue
             end = first + double  # "UZ Leuven"
-            while end < n and end - first < 4 and self._place(known[end], end > first):
+            while (
+                end < n
+                and end - first < 4
+                and (
+                    self._place(known[end], end > first)
+                    or (end == first and (went or self._somebody(known, i - 1)) and self._house(known, end))
+                )
+            ):
                 if end > first and tokens.starts[end] - tokens.ends[end - 1] > 1:
                     break
                 end += 1
@@ -199,6 +225,19 @@ class Institutions:
             j -= 1
         return j < town and j >= 0 and known[j].stem in _TO_A_TOWN
 
+    def _patron(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether a genitive inside a sentence names a house by its patron: "listed with Guy's since", "Bart's lab"."""
+        k = known[i]
+        if i == 0 or k.small or k.upper or k.white or k.eponym or k.never or k.size < 5 or k.stem in _NOT_PLACES:
+            return False
+        before = known[i - 1]
+        if not ((before.small and before.stem not in _OWNERS) or before.text in ",;(" or before.text == "<inst>"):
+            return False
+        if tokens.starts[i] - tokens.ends[i - 1] > 1 or (k.rank == "3" and k.strength < "2"):
+            return False
+        after = known[i + 1] if i + 1 < len(known) else None
+        return after is None or not (after.alpha or after.text[0] in "<-'") or after.stem in _HOUSED_OR_CLOSED
+
     def _letters(self, known: list[Lexeme], i: int) -> bool:
         """Whether letters that no list knows stand for an institution: they have the form of one ("Q" + "MC", "N" +
         "GH", "U" for university) where one may be named, or what a hospital has or does follows them.
@@ -212,12 +251,27 @@ class Institutions:
         formed = _FORM.fullmatch(k.text) is not None
         if after is not None and after.stem in _HOUSED and (formed or k.rank == "0"):
             return True
+        if before is not None and before.stem == "by" and k.size < 6 and _closed(known, i + 1):
+            return True  # "declined by JPS and": a house or somebody's initials
         if before is not None and before.stem in ("and", "or") and i > 1 and known[i - 2].text == "<inst>":
             return True
         return formed and before is not None and (before.stem in _NAMED_AFTER or before.text in _NAMED_AFTER)
 
     def _town(self, k: Lexeme) -> bool:
         return not k.upper and (k.rank == "0" or k.stem in self._lexemes.place_words) and self._place(k, False)
+
+    def _somebody(self, known: list[Lexeme], i: int) -> bool:
+        """Whether somebody is named before "from": "93, from Windmill", "carer Joan from Coppice"."""
+        if i < 0:
+            return False
+        k = known[i]
+        return k.text == "," or (k.alpha and not k.small and (k.unknown() or (k.strength >= "2" and not k.white)))
+
+    def _house(self, known: list[Lexeme], i: int) -> bool:
+        """Whether a word of every report is the name of a house where somebody was: "was at Parkland on Friday"."""
+        k = known[i]
+        plain = k.white or k.eponym or k.never or k.title or k.stem in _SERVICES or k.stem in self._lexemes.white_words
+        return not plain and not k.upper and k.size > 4 and k.stem not in _NOT_PLACES and _closed(known, i + 1)
 
     def _place(self, k: Lexeme, behind: bool) -> bool:
         """Whether a word can be (part of) the bare name of a place."""
@@ -235,9 +289,12 @@ def _short_form(last: str, first: str) -> bool:
 
 
 #: Behind these letters a sentence goes on about something else than a level or a measure.
-_CLOSING = frozenset(["and", "on", "with", "by", "who", "under", "for", "last", "in"])
+_CLOSING = frozenset(
+    ["and", "on", "with", "by", "who", "under", "for", "last", "in", "tonight", "today", "since", "until"]
+)
+_HOUSED_OR_CLOSED = _HOUSED | _CLOSING | {"since", "to", "from", "has", "had", "did", "at", "or", "who", "when", "via"}
 
 
 def _closed(known: list[Lexeme], i: int) -> bool:
     """Whether what stands before word ``i`` is a place by itself: "at OSU." is one, "at TLC 80 %" none."""
-    return i >= len(known) or known[i].text in ".,;)\n" or known[i].stem in _CLOSING
+    return i >= len(known) or known[i].text in ".,;:)\n" or known[i].stem in _CLOSING

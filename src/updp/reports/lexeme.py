@@ -84,7 +84,8 @@ class Lexeme:
     initials: bool  # it may stand for a person named elsewhere
     level: int  # how suspicious by itself: 0, SLIP, 1 (a capital that may open a sentence) or 2
     wanted: int  # what rules look for where it stands
-    # How it may lead to a name: "title", "kin", "initial", "patient", "credential", ",", ":" or ""; or elsewhere:
+    # How it may lead to a name: "title", "kin", "initial", "patient", "credential", "given" (a word that is
+    # also a name), ",", ":" or ""; or elsewhere:
     # "head" (behind an eponym), "where" (before a place), "letters" (perhaps a hospital's), "state" (its code).
     call: str
     features: (
@@ -95,6 +96,8 @@ class Lexeme:
             tuple[bytes, ...],
             tuple[bytes, ...],
             tuple[bytes, ...],
+            str,
+            str,
         ]
         | None
     )
@@ -259,6 +262,8 @@ class Lexemes:
             lexeme.level = 1 if upper else 0 if rank > "0" or "white" in kinds else 2
         else:
             lexeme.level = self._level(lexeme, kinds)
+            if not call and lexeme.strength > "0" and rank > "0" and not (small or upper or white):
+                call = "given"
         if upper and 1 < size < 7 and (not call or call == "credential"):
             if size == 2 and word in _STATES:
                 call = call or "state"
@@ -308,6 +313,8 @@ class Lexemes:
             return 2
         if rank == "2" and lexeme.given > "1" and plain and not lexeme.upper:
             return 2  # "Harmony slept well"
+        if rank < "3" and plain and not (lexeme.upper or lexeme.never):
+            return 1  # a capital inside a sentence is meant: "seen at Foxglove", "told Honor"
         if lexeme.never or (rank > "1" and strength < "2") or (rank == "3" and lexeme.upper and strength < "3"):
             return 0  # words of every report: names only beside others
         return 1 if strength > "0" or "place" in kinds else 0

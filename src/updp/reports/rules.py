@@ -29,6 +29,10 @@ _AGENT_CUES = word_class("agent_cues")
 _SURE_FIELDS = word_class("sure_fields")
 _NO_PERSON = word_class("no_person")
 _NO_VALUE = word_class("no_value")
+#: Fields behind which several people are named.
+_LIST_FIELDS = word_class("list_fields")
+#: What stands behind a name of two words and makes it the name of something else.
+_NO_SURNAME_BEFORE = word_class("eponym_heads") | word_class("institution_words") | word_class("street_words")
 #: Words that lead to something else than a name.
 _NO_NAME = ("head", "where", "letters", "state")
 _LAY = frozenset(["mr", "mrs", "ms", "miss", "patient", "pt", "wife", "husband", "son", "daughter", "mother", "father"])
@@ -223,7 +227,9 @@ class Rules:
                             start -= 2
                         out.append((start, end, found(tokens, known, start, end, 0.9, "surname, given name")))
             elif call == ":":
-                if i and known[i - 1].stem in _NAME_FIELDS:
+                if i and known[i - 1].stem in _LIST_FIELDS and (people := self._people(tokens, known, i + 1)):
+                    out += [(a, b, found(tokens, known, a, b, 0.9, "list of people")) for a, b in people]
+                elif i and known[i - 1].stem in _NAME_FIELDS:
                     self._after_field(text, tokens, known, i, out)
                 elif i and known[i - 1].alpha and i + 2 < n and known[i + 1].given >= "2":
                     end = self._whole_value(tokens, known, i + 1, False)
@@ -240,8 +246,17 @@ class Rules:
                 ):
                     continue
                 end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
-                if end <= j < n and surname_behind_title(known[j]):
+                if end <= j < n and (
+                    surname_behind_title(known[j])
+                    or (known[j].size == 2 and known[j].text.istitle() and (j + 1 == n or not known[j + 1].alpha))
+                ):
                     end = j + 1  # "Prof. English", "Dr. Ng"
+                if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
+                    after = j + 2 if words[j + 1] == "." else j + 1
+                    if surname_behind_title(known[after]) and tokens.starts[after] - tokens.ends[after - 1] < 2:
+                        end = after + 1  # "Prof. H. Via"
+                if end == j + 1 and known[j].call == "given" and self._two_words(tokens, known, j, shield):
+                    end += 1  # "Dr. Pearl Ward"
                 if end > j:
                     out.append((j, end, found(tokens, known, j, end, 0.97, f"title {k.stem}")))
             elif call == "initial":
@@ -280,6 +295,9 @@ class Rules:
                     end = self._run(tokens, known, j, 2)
                     if end > j:
                         out.append((j, end, found(tokens, known, j, end, 0.9, f"after {k.stem}")))
+            elif call == "given":
+                if i and self._inside(tokens, known, i) and self._two_words(tokens, known, i, shield):
+                    out.append((i, i + 2, found(tokens, known, i, i + 2, 0.8, "given name and surname")))
             elif call == "patient":
                 if i + 1 < n and words[i + 1][0].isupper() and not k.upper:
                     j = i + 1
@@ -298,6 +316,66 @@ class Rules:
                     continue
                 self._before_credential(tokens, known, i, 1, out)
         return out
+
+    def _inside(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether word ``i`` stands inside a sentence, behind a word in small letters."""
+        return known[i - 1].small and tokens.starts[i] - tokens.ends[i - 1] == 1
+
+    def _two_words(self, tokens: Tokens, known: list[Lexeme], i: int, shield: frozenset[int]) -> bool:
+        """Whether word ``i`` and the next, words that are also borne as names, name somebody: "told Grace Day",
+        "labelled Honor Savage".
+        """
+        if i + 1 >= len(known) or tokens.starts[i + 1] - tokens.ends[i] != 1 or tokens.starts[i] in shield:
+            return False
+        one, two = known[i], known[i + 1]
+        if two.surname < "2" or two.small or two.upper or two.size < 3 or one.eponym or two.eponym or two.white:
+            return False
+        if one.given < "2" and (two.surname < "3" or two.never or one.never):
+            return False
+        after = known[i + 2] if i + 2 < len(known) else None
+        if after is None or not after.alpha or tokens.starts[i + 2] - tokens.ends[i + 1] != 1:
+            return True
+        return after.small and after.stem not in _NO_SURNAME_BEFORE
+
+    def _people(self, tokens: Tokens, known: list[Lexeme], at: int) -> list[tuple[int, int]]:
+        """The people of a list that begins at ``at``, from word to word: "Crew: Ann Lee, Drew Lake and Moss". Every
+        part is made of capitalised words, and one of all must be rather a name than anything else.
+        """
+        out: list[tuple[int, int]] = []
+        first, n, sure, j = at, len(known), False, at
+        while j <= n and j - at < 60:
+            k = known[j] if j < n else None
+            gap = k is not None and j > first and tokens.starts[j] - tokens.ends[j - 1] > 2
+            part = (
+                k is not None
+                and not gap
+                and (
+                    (k.alpha and not k.small and (k.title or not k.heading))
+                    or (k.stem in _PARTICLES and first < j)
+                    or k.text in "'-"
+                    or (k.text == "." and (known[j - 1].size == 1 or known[j - 1].title))
+                )
+            )
+            if part and k is not None and not (k.upper and 2 < k.size < 5 and k.white):
+                sure = sure or (k.alpha and (k.unknown() or (k.strength >= "2" and k.rank < "3" and not k.white)))
+                j += 1
+                continue
+            if j > first and known[j - 1].alpha:
+                if j - first > 5 or all(
+                    w.white or (w.rank == "3" and w.strength < "2") for w in known[first:j] if w.alpha
+                ):
+                    return []
+                out.append((first, j))
+            elif j > first:
+                return []
+            if k is None or gap or not (k.text in ",/&+" or k.stem == "and"):
+                # A sentence goes on: the last part was none of the list.
+                if k is not None and not gap and k.alpha and out:
+                    out.pop()
+                break
+            j += 1
+            first = j
+        return out if sure else []
 
     def _letters_apart(self, tokens: Tokens, known: list[Lexeme], i: int) -> int:
         """Where a name written "J O H N  S M I T H" from ``i`` on ends, else 0. Headings are written so too."""

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from updp.reports.lexicon import names, places, read_data, vocabulary, whitelist
+from updp.reports.lexicon import names, places, read_data, vocabulary, whitelist, word_class
 
 MONTHS = [
     "January",
@@ -46,17 +46,20 @@ LABELS = {
     "ln": "NAME",
     "CITY": "LOC",
     "ST": "LOC",
+    "STC": "LOC",
     "CTRY": "LOC",
     "ZIP": "LOC",
     "PC": "LOC",
     "ADDR": "LOC",
     "PN": "NAME",
     "WN": "NAME",
+    "WL": "NAME",
     "FI": "NAME",
     "S2": "NAME",
     "NICK": "NAME",
     "SHORT": "INST",
     "BARE": "INST",
+    "BARE2": "INST",
     "GID": "ID",
     "HOSP": "INST",
     "COMP": "INST",
@@ -82,6 +85,9 @@ LABELS = {
     "MON": "DATE",
     "WD": "DATE",
     "HOL": "DATE",
+    "RD": "DATE",
+    "YY": "DATE",
+    "STAMP": "DATE",
     "T": "DATE",
     "PH": "CONTACT",
     "FAX": "CONTACT",
@@ -89,6 +95,7 @@ LABELS = {
     "URL": "CONTACT",
     "IP": "CONTACT",
     "EXT": "CONTACT",
+    "HANDLE": "CONTACT",
     "AGE90": "AGE",
 }
 _FIELD = re.compile(r"\{([A-Za-z0-9]+)\}")
@@ -144,10 +151,13 @@ class Synthesizer:
             "S2": lambda: f"{self._given()} {self._one('short_surnames')}",
             "NICK": self._nicknamed,
             "SHORT": self._short_institution,
-            "BARE": lambda: rng.choice([self._one("bare_heads") + self._one("bare_tails"), self._one("bare_words")]),
+            "BARE": self._bare,
+            "BARE2": lambda: f"{self._bare()} {self._one('bare_kinds')}",
+            "WL": lambda: self._title(rng.choice(self.word_names)),
             "GID": lambda: self._form(self._one("grouped_numbers")),
             "CITY": self._city,
             "ST": self._state,
+            "STC": lambda: rng.choice(sorted(word_class("state_codes"))),
             "CTRY": self._country,
             "ZIP": lambda: (
                 f"{rng.randrange(501, 99950):05d}" + (f"-{rng.randrange(1, 9999):04d}" if rng.random() < 0.1 else "")
@@ -155,11 +165,15 @@ class Synthesizer:
             "PC": self._postcode,
             "ADDR": self._address,
             "HOSP": self._hospital,
-            "COMP": lambda: f"{self._surname()} {self._one('companies')}",
+            "COMP": lambda: (
+                f"{self._surname() if rng.random() < 0.8 else self._title(rng.choice(self.word_names))} "
+                f"{self._one('companies')}"
+            ),
             "SCHOOL": lambda: rng.choice(
                 [
-                    f"{self._surname()} High School",
-                    f"University of {self._title(rng.choice(self.cities))}",
+                    f"{self._surname()} {self._one('schools')}",
+                    f"{self._city()} {self._one('schools')}",
+                    f"University of {self._city()}",
                     f"{self._surname()} College",
                     f"{self._given()} {self._surname()} Elementary",
                 ]
@@ -231,6 +245,13 @@ class Synthesizer:
             "MON": lambda: rng.choice(MONTHS),
             "WD": lambda: rng.choice(WEEKDAYS),
             "HOL": lambda: self._one("holidays"),
+            "RD": lambda: f"{self._one('relative')} {rng.choice([*self.fill['spans_of_time'], *WEEKDAYS, *MONTHS])}",
+            "YY": lambda: f"{rng.randrange(100):02d}",
+            "STAMP": lambda: (
+                f"{rng.randint(1960, 2026)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
+                f"{rng.choice('T ')}{rng.randrange(24):02d}:{rng.randrange(60):02d}{rng.choice(['', ':07', ':41Z'])}"
+            ),
+            "HANDLE": lambda: "@" + (self._given() + rng.choice(["", "_", "."]) + self._surname()).lower(),
             "T": self._time,
             "PH": self._phone,
             "FAX": self._phone,
@@ -403,19 +424,38 @@ class Synthesizer:
         marks = self.rng.choice(['""', "''", "()"])
         return f"{self._given()} {marks[0]}{self._given()}{marks[1]} {self._surname()}"
 
+    def _bare(self) -> str:
+        """A house by its name alone."""
+        r = self.rng.random()
+        if r < 0.6:
+            return self._one("bare_heads") + self._one("bare_tails")
+        return self._one("bare_words") if r < 0.9 else self._title(self.rng.choice(self.surnames[2]))
+
     def _short_institution(self) -> str:
-        """What people call a hospital: letters, a saint, a town's children."""
+        """What people call a hospital: letters, a saint, a town's children, a patron's name."""
         r = self.rng.random()
         if r < 0.4:
             letters = "".join(self.rng.choice("ABCDEGHJKLMNPRSTUVW") for _ in range(self.rng.choice([1, 2, 2, 3])))
+            if r < 0.12:
+                return letters + self.rng.choice("ABCDEGHJKLMNPRSTUVW") if len(letters) > 1 else "U" + letters + "A"
             return letters + self.rng.choice(["H", "MC", "GH", "UH", "MH", "RMC", "CH"])
-        if r < 0.65:
+        if r < 0.6:
             saint = self.rng.choice(["St. ", "St ", "Saint ", "St. "]) + self._title(self.rng.choice(self.given[3]))
             return saint + self.rng.choice(["'s", "'s", ""])
-        if r < 0.8:
+        if r < 0.7:
             return f"{self._city()} Children's"
+        if r < 0.8:
+            return f"{self._surname()}{self.rng.choice(['', '', chr(39) + 's'])}"
         return self.rng.choice(
-            [f"{self._city()} General", f"Mt. {self._surname()}", f"{self._city()} Regional", "the VA"]
+            [
+                f"{self._city()} General",
+                f"Mt. {self._surname()}",
+                f"{self._city()} Regional",
+                f"Royal {self._city()}",
+                f"UZ {self._city()}",
+                f"{self._city()} Memorial",
+                "the VA",
+            ]
         )
 
     def _reversed(self) -> str:
@@ -519,6 +559,8 @@ class Synthesizer:
             head = self._title(self.rng.choice(self.cities))
         else:
             head = self._surname()
+        if 0.63 < r < 0.7 or r > 0.93:
+            return self._one("hospital_forms").replace("*", head)
         if self.rng.random() < 0.06:
             return self.rng.choice(
                 [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -24,10 +24,31 @@ NAME = "<name>"
 _REMEMBERED = 200_000
 
 #: Features in a word's own place, seen from the word behind, before, two behind, two before, and in its own
-#: place where nothing is written with capitals.
+#: place where nothing is written with capitals; the word as its neighbours know it, and what sort it is to them.
 Known = tuple[
-    tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    str,
+    str,
 ]
+
+
+class _Pairs(dict[tuple[str, str], bytes]):
+    """A neighbour and a sort of word to the feature of both, made when they are first met."""
+
+    def __init__(self, sign: str, kept: Mapping[str, bytes] | None) -> None:
+        self._sign, self._kept = sign, kept
+
+    def __missing__(self, pair: tuple[str, str]) -> bytes:
+        if len(self) > _REMEMBERED:
+            self.clear()
+        name = self._sign + "|".join(pair)
+        self[pair] = made = name.encode() if self._kept is None else self._kept.get(name, b"")
+        return made
 
 
 class Features:
@@ -38,6 +59,7 @@ class Features:
     def __init__(self, lexemes: Lexemes, kept: frozenset[str] | None = None) -> None:
         self._lexemes = lexemes
         self._kept = None if kept is None else {f: f.encode() for f in kept}
+        self._before, self._after = _Pairs("-c=", self._kept), _Pairs("+c=", self._kept)
         self._seen: dict[
             tuple[str, str, tuple[str, ...]],
             tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]],
@@ -50,12 +72,17 @@ class Features:
         near = [k.features or self._describe(k) for k in known[max(0, first - 2) : last + 2]]
         if first < 2 or len(known) < last + 2:
             near = [_BEYOND] * (2 - first) + near + [_BEYOND] * (last + 2 - len(known))
-        rows = [
-            [*own[0], *before[1], *after[2], *two_before[3], *two_after[4]]
-            for two_before, before, own, after, two_after in zip(
-                near, near[1:], near[2:], near[3:], near[4:], strict=False
-            )
-        ]
+        behind, ahead = self._before, self._after
+        rows = []
+        for two_before, before, own, after, two_after in zip(
+            near, near[1:], near[2:], near[3:], near[4:], strict=False
+        ):
+            row = [*own[0], *before[1], *after[2], *two_before[3], *two_after[4]]
+            if pair := behind[before[6], own[7]]:
+                row.append(pair)
+            if pair := ahead[after[6], own[7]]:
+                row.append(pair)
+            rows.append(row)
         if small:
             rows = [[*row, *own[5]] for row, own in zip(rows, near[2:], strict=False)]
         return rows
@@ -99,7 +126,13 @@ class Features:
                 self._keep(["-2" + f for f in made]),
                 self._keep(["+2" + f for f in made]),
             )
-        k.features = (self._keep(own), *seen, self._keep(small) if shape == "x" else ())
+        k.features = (
+            self._keep(own),
+            *seen,
+            self._keep(small) if shape == "x" else (),
+            token,
+            _sort(k, shape, known),
+        )
         return k.features
 
     def _keep(self, made: list[str]) -> tuple[bytes, ...]:
@@ -110,7 +143,7 @@ class Features:
 
 
 #: Calls that lead to something else than a name.
-_ELSEWHERE = ("head", "where", "letters", "state")
+_ELSEWHERE = ("head", "where", "letters", "state", "given")
 
 
 def windows(known: list[Lexeme], small: bool = False, hints: Sequence[int] = ()) -> list[tuple[int, int]]:
@@ -176,7 +209,16 @@ def _shape(k: Lexeme) -> str:
     return "Xx" if word[0].isupper() and word[1:].replace("'", "").islower() else "xX"
 
 
-_BEYOND: Known = ((b"<>",), (b"<>",), (b"<>",), (b"<>",), (b"<>",), ())
+def _sort(k: Lexeme, shape: str, known: bool) -> str:
+    """What sort of word a word is to its neighbours: its shape, whether lists know it, and as what."""
+    if not k.alpha:
+        return shape[:1]
+    if k.white or k.eponym:
+        return shape + "m"
+    return shape + ("n" if k.strength > "1" else "w" if known else "u") + ("p" if "place" in k.kinds else "")
+
+
+_BEYOND: Known = ((b"<>",), (b"<>",), (b"<>",), (b"<>",), (b"<>",), (), "<>", "<>")
 
 
 class Tagger:

@@ -70,6 +70,8 @@ def plain(text: str) -> View:
                 stops.extend(range(a + 1, b + 1))
             elif text[a] not in _DROP:
                 put(_fold(text[a]), a, b)
+            elif a and text[a - 1].islower() and text[b : b + 1].isupper():
+                put(" ", a, b)  # two words that only a mark without width keeps apart
 
     end = 0
     if rich or tagged:
