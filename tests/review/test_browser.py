@@ -17,8 +17,11 @@ import pytest
 
 from tests.review.conftest import released
 from updp.core.keys import Key
+from updp.review.analyse import analyse, into_folder
 from updp.review.answers import Answers, BadAnswer
 from updp.review.plan import load_plan
+
+from .test_answers import answer
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(sys.prefix) / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -37,6 +40,21 @@ ready = prepare(Path(out), Key(bytes(range(32))), study=Path(study), port=int(po
 print(ready.listening.getsockname()[1], *(link.address for link in ready.links), flush=True)
 ready.run()
 """
+
+
+#: Answers to every film of a hand-out but the last, as its page keeps them.
+ALL_BUT_ONE = """() => {
+  const { plan, reader, items, findings } = window.updpStudy, at = new Date(0).toISOString();
+  const same = { findings: findings.map(() => 1), quality: 3, origin: "real", at, milliseconds: 1 };
+  const all = items.slice(0, -1).map(({ film }, item) => ({ item, film, ...same }));
+  localStorage.setItem(`updp ${plan} ${reader}`, JSON.stringify(all));
+}"""
+SCROLL_FAST = """() => new Promise((done) => {
+  const wall = document.getElementById("wall");
+  let n = 0;
+  const step = () => { wall.scrollTop += 3000; if (n++ < 20) requestAnimationFrame(step); else done(); };
+  step();
+})"""
 
 
 def _lacks() -> str | None:
@@ -177,7 +195,7 @@ def desk_page(chromium, server):
 def test_the_officer_compares_by_keyboard(desk_page, server):
     page = desk_page
     page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
-    page.wait_for_selector(".tile img.here")
+    page.wait_for_selector(".strip.here")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_selector("canvas[data-shown] >> nth=1")
@@ -219,17 +237,31 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
         page = chromium.new_context(viewport={"width": 1280, "height": 800}).new_page()
         page.goto(ready.links[0].address)
         page.goto(ready.links[0].address.partition("/enter")[0] + "/desk/wall")
-        page.wait_for_selector(".tile img.here")
+        page.wait_for_selector(".strip.here")
         assert page.locator("#count").inner_text() == "10 000 films"
+        page.wait_for_load_state("networkidle")
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.evaluate(SCROLL_FAST)
+        assert asked == []  # nobody sees a film that passes so fast
+        page.wait_for_selector(".line:not(.blank) .strip.here")
         page.keyboard.press("End")
-        page.wait_for_selector("a[href^='/desk/film/f9999?'] img.here")
+        page.wait_for_selector(".line:has(a[href^='/desk/film/f9999?']) .strip.here")
         assert page.locator(".tile").count() < 120
+        assert page.locator("[aria-selected=true]").get_attribute("aria-posinset") == "10000"
     finally:
         ready.server.should_exit = True
         thread.join(10)
 
 
-def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chromium, server):
+def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chromium, server, place, tmp_path):
+    plan = load_plan(place / "study", Key(SECRET))
+    seen = lambda reader, n: tuple(4 * t + 1 for t in plan.films[reader.items[n].film].truth)  # noqa: E731
+    read = {
+        one.name: {n: answer(plan, one.name, n, findings=seen(one, n)) for n in range(len(one.items))}
+        for one in plan.readers
+    }
+    result = into_folder(analyse(plan, read), tmp_path)
     page, base = desk_page, f"http://127.0.0.1:{server.port}"
     page.goto(f"{base}/desk/wall")
     page.wait_for_selector(".tile[href]")
@@ -244,6 +276,7 @@ def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chro
     reader.goto(server.readers[2])
     shown(reader, 0)
     found += faults(reader, f"{base}/read", ready="body[data-shown]")
+    found += faults(chromium.new_context().new_page(), result.as_uri())
     assert found == []
 
 
@@ -258,6 +291,7 @@ def faults(page, address: str, ready: str = "main") -> list[str]:
         if (wide := page.evaluate("() => document.documentElement.scrollWidth")) > width:
             out.append(f"{address} is {wide} pixels wide in a window of {width}")
     for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         out += [
@@ -289,6 +323,17 @@ def test_a_hand_out_works_as_a_file_and_its_answers_come_back(chromium, place, t
     base = Answers(place / "study", plan)
     assert base.collect(path, key) == ("reader 3", 3)
     assert [answer.quality for answer in base.of("reader 3").values()] == [1, 2, 3]
+    page.evaluate(ALL_BUT_ONE)
+    page.reload()
+    last = len(plan.reader("reader 3").items) - 1
+    shown(page, last)
+    rate(page, quality="5")
+    page.locator("#finished").filter(has_text="the last film").wait_for()
+    page.keyboard.press("Backspace")  # undo works there too
+    shown(page, last)
+    assert page.locator("#quality input:checked").get_attribute("value") == "5"
+    assert page.locator("#finished").is_hidden()
+    assert faults(page, page.url, ready="body[data-shown]") == []
     data = json.loads(path.read_text())
     data["answers"][0]["quality"] = 5
     path.write_text(json.dumps(data))
