@@ -48,7 +48,11 @@
     line.picture.className = "strip";
     if (!line.picture.complete) line.picture.removeAttribute("src"); // ends the request
     if (line.style.width) line.style.width = ""; // it was the last row
-    for (const tile of line.tiles) { tile.removeAttribute("id"); tile.hidden = false; }
+    for (const tile of line.tiles) {
+      tile.removeAttribute("id");
+      tile.removeAttribute("aria-selected");
+      tile.hidden = false;
+    }
   };
   // The films of a row and their picture; false where they are not known yet.
   const fill = (line, at) => {
