@@ -68,7 +68,7 @@ def pages(page: Page, ready: Review, result: Path) -> dict[str, str]:
     base = ready.links[0].address.partition("/enter")[0]
     page.goto(ready.links[0].address)
     page.goto(f"{base}/desk/wall?order=nearest")
-    page.wait_for_selector(".tile[href] img.here")
+    page.wait_for_selector(".strip.here")
     film = page.locator(".tile[href]").first.get_attribute("href")
     page.goto(f"{base}/desk/quarantine")
     kept = page.locator("tbody a").first.get_attribute("href")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -31,7 +32,9 @@ def test_a_simulated_study_runs_from_design_to_kappa(made, key_file, tmp_path):
         "--films", "20", "--simulated", "--key", key_file,
     )  # fmt: skip
     assert planned.exit_code == 0, planned.output
-    assert "± 0.05 takes" in planned.output
+    needed = re.search(r"Effusion: 50% .*± 0.05 takes .*: (\d+) with 1, (\d+) with 3, (\d+) with 5", planned.output)
+    assert needed, planned.output
+    assert int(needed[1]) > int(needed[2]) > int(needed[3]) > 20
     assert "Simulated readers have answered" in planned.output
     found = call("study", "analyse", study, "--key", key_file)
     assert found.exit_code == 0, found.output

@@ -90,6 +90,14 @@ def test_findings_are_rows_with_both_values():
     assert {"effusion", "nodule", "real", "released", "AUC"} <= set(texts(svg))
 
 
+def test_kappas_are_marks_with_intervals_by_finding_and_reader():
+    points = [(0.9, 0.8, 1.0), None]
+    svg = charts.agreement(["effusion", "nodule"], [("reader 1", points), ("majority vote", [(0.7, -0.15, 0.9)] * 2)])
+    assert {"effusion", "nodule", "reader 1", "majority vote"} <= set(texts(svg))
+    assert "−0.2" in texts(svg)  # an interval that reaches below chance is drawn whole
+    assert charts.agreement(["effusion"], [("reader 1", [(1.0, 1.0, 1.0)])])
+
+
 def test_an_interval_is_a_bar_with_its_numbers_in_words():
     bar = charts.interval(0.7, 0.6, 0.8, 0.5, None, (0.0, 1.0))
     assert 'aria-label="0.700, interval 0.600 to 0.800"' in bar

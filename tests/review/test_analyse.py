@@ -121,6 +121,7 @@ def test_a_study_is_part_of_the_evidence_and_the_release_verifies(made, key, tmp
     assert "Reader study" in page
     assert "simulated" not in page
     assert "Original and released film are read alike" in page
+    assert 'aria-label="Kappa of each finding and reader"' in page
 
 
 def test_a_study_of_other_films_is_refused(study, plan, made, key):

@@ -123,6 +123,13 @@ def test_a_file_of_answers_comes_back_once(study, plan, key, tmp_path):
     assert sorted(base.of("reader 2")) == list(range(5))
 
 
+def test_a_file_whose_films_were_read_out_of_order_is_refused(study, plan, key, tmp_path):
+    path = tmp_path / "answers.json"
+    path.write_bytes(export(plan, key, "reader 2", {n: answer(plan, "reader 2", n) for n in (0, 2, 1)}))
+    with pytest.raises(BadAnswer, match="in the order of the plan"):
+        Answers(study, plan).collect(path, key)
+
+
 def _altered(data):
     yield data | {"answers": [data["answers"][0] | {"quality": 1}, *data["answers"][1:]]}, "altered after"
     yield data | {"answers": data["answers"][:-1]}, "altered after"

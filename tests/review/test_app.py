@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import re
@@ -21,7 +22,7 @@ from tests.review.conftest import released
 from updp.core.keys import Key
 from updp.pipeline.decisions import Kind, read_decisions
 from updp.release.verify import verify
-from updp.review.answers import Answers
+from updp.review.answers import Answers, BadAnswer, check_turn
 from updp.review.app import Study, make_app
 from updp.review.desk import Desk, NoDesk
 from updp.review.sessions import LIFETIME, BadToken, Guard, Proxy
@@ -179,11 +180,14 @@ def test_a_form_needs_the_code_of_its_session(officer, app, guard, desk):
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/nowhere", 404), ("/desk/film/none", 404), ("/desk/strip/none,no", 404), ("/desk/study/none", 404),
-     ("/static/..%2fapp.py", 404), ("/static/none.css", 404), ("/desk/films?offset=x", 422)],
+     ("/static/..%2fapp.py", 404), ("/static/none.css", 404), ("/desk/films?offset=x", 422), ("/leave", 405)],
 )  # fmt: skip
 def test_there_is_a_page_for_every_error(officer, path, status):
     answer = officer.get(path)
     assert answer.status_code == status
+    assert answer.headers["content-type"].startswith("text/html")
+    assert re.search(r"<h1>[A-Z][^<]+</h1><p>[A-Z]", answer.text)
+    assert "Back to the start" in answer.text
 
 
 def test_a_fault_of_the_server_shows_no_detail(officer, desk, monkeypatch):
@@ -192,6 +196,35 @@ def test_a_fault_of_the_server_shows_no_detail(officer, desk, monkeypatch):
     assert answer.status_code == 500
     assert CANARIES[0] not in answer.text
     assert "Something went wrong" in answer.text
+
+
+def test_a_form_without_a_length_is_cut(officer):
+    def parts():
+        for _ in range(20):
+            yield b"x" * 10_000
+
+    assert officer.post("/desk/decide", content=parts()).status_code == 413
+
+
+def test_the_report_opens_from_the_desk_and_runs_no_script(officer, reader, desk):
+    assert 'href="/desk/report"' in officer.get("/desk").text
+    page = officer.get("/desk/report")
+    assert page.content == (desk.folder / "evidence" / "report.html").read_bytes()
+    assert page.headers["content-security-policy"].startswith("sandbox; default-src 'none'; style-src")
+    assert "script-src" not in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+    assert reader.get("/desk/report").status_code == 403
+
+
+def test_the_wall_says_what_was_decided(officer, desk):
+    row = film_of(desk)
+    form = {"code": officer.code, "kind": "keep back", "ref": row["ref"], "film": row["release_id"], "words": "a ring"}
+    told = lambda: {tile[0]: tile[5] for tile in officer.get("/desk/films").json()["rows"] if tile[5]}  # noqa: E731
+    assert told() == {}
+    officer.post("/desk/decide", data=form)
+    assert told() == {row["release_id"]: "keep back"}
+    officer.post("/desk/decide", data=form | {"kind": "withdraw"})
+    assert told() == {}
 
 
 def test_the_overview_lists_the_runs_of_the_folder_with_their_verdicts(officer, made):
@@ -243,8 +276,10 @@ def test_films_of_the_wall_come_in_strips_in_the_order_asked(officer, desk):
     for place, n in enumerate((1, 2, 0)):
         assert np.abs(found[:, 192 * place : 192 * (place + 1)] - strip[n]).mean() < 3
     assert strip[2].max() == 0, released  # a film that cannot be read leaves its place black
-    smaller = Image.open(io.BytesIO(officer.get(f"/desk/strip/{names[0]},{names[1]}?side=100").content))
-    assert smaller.size == (200, 100)
+    smaller = Image.open(io.BytesIO(officer.get(f"/desk/strip/{names[0]},{names[1]}?side=100&gap=10").content))
+    assert smaller.size == (220, 100)
+    assert np.asarray(smaller, float)[:, 106:114].mean() < 20  # between two films
+    assert np.asarray(smaller, float)[:, 5:105].mean() > 20
     assert Image.open(io.BytesIO(officer.get(f"/desk/strip/{names[0]}?side=99999").content)).size == (512, 512)
 
 
@@ -355,6 +390,23 @@ def test_answers_of_others_and_of_films_not_in_the_plan_are_refused(reader, app,
     assert reader.post("/read/answers", content=b"{", headers={"x-form-code": code}).status_code == 422
     assert reader.get("/read/plan").json()["answers"] == {}
     assert other.get("/read/plan").json()["answers"] == {}
+
+
+def test_films_are_read_in_the_order_of_the_plan_and_sessions_lie_apart(reader, plan, study, app, guard):
+    code = reader.code
+    wrong = send(reader, plan, "reader 1", 1, code)
+    assert (wrong.status_code, "in the order" in wrong.json()["error"]) == (422, True)
+    last = next(n for n, item in enumerate(plan.reader("reader 1").items) if item.session == 2) - 1
+    moment = dt.datetime.now(dt.UTC).isoformat()
+    given = [answer(plan, "reader 1", n, at=moment) for n in range(last + 1)]
+    now, later = (dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (0, 15))
+    slow = replace(plan, days=14)
+    turn = answer(plan, "reader 1", last + 1)
+    with pytest.raises(BadAnswer, match="opens 14 days after"):
+        check_turn(turn, dict(enumerate(given)), slow, "reader 1", now)
+    check_turn(turn, dict(enumerate(given)), slow, "reader 1", later)
+    check_turn(turn, dict(enumerate(given)), plan, "reader 1", now)
+    check_turn(given[0], dict(enumerate(given)), slow, "reader 1", now)  # answered again
 
 
 def test_films_of_the_plan_are_shown_and_no_others(reader, plan):

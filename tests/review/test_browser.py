@@ -17,8 +17,11 @@ import pytest
 
 from tests.review.conftest import released
 from updp.core.keys import Key
+from updp.review.analyse import analyse, into_folder
 from updp.review.answers import Answers, BadAnswer
 from updp.review.plan import load_plan
+
+from .test_answers import answer
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(sys.prefix) / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -27,6 +30,8 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SECRET = bytes(range(32))
+#: Milliseconds until a page that does not answer fails its test.
+PATIENCE = 300_000
 SERVER = """
 import sys
 from pathlib import Path
@@ -37,6 +42,21 @@ ready = prepare(Path(out), Key(bytes(range(32))), study=Path(study), port=int(po
 print(ready.listening.getsockname()[1], *(link.address for link in ready.links), flush=True)
 ready.run()
 """
+
+
+#: Answers to every film of a hand-out but the last, as its page keeps them.
+ALL_BUT_ONE = """() => {
+  const { plan, reader, items, findings } = window.updpStudy, at = new Date(0).toISOString();
+  const same = { findings: findings.map(() => 1), quality: 3, origin: "real", at, milliseconds: 1 };
+  const all = items.slice(0, -1).map(({ film }, item) => ({ item, film, ...same }));
+  localStorage.setItem(`updp ${plan} ${reader}`, JSON.stringify(all));
+}"""
+SCROLL_FAST = """() => new Promise((done) => {
+  const wall = document.getElementById("wall");
+  let n = 0;
+  const step = () => { wall.scrollTop += 3000; if (n++ < 20) requestAnimationFrame(step); else done(); };
+  step();
+})"""
 
 
 def _lacks() -> str | None:
@@ -101,13 +121,20 @@ def server(place):
     made.child.wait()
 
 
+def context(chromium, **options):
+    """A window of its own, which waits as long as a busy machine needs."""
+    made = chromium.new_context(**options)
+    made.set_default_timeout(PATIENCE)
+    return made
+
+
 def shown(page, item: int) -> None:
-    page.wait_for_selector(f"body[data-shown='{item}']", timeout=60_000)
+    page.wait_for_selector(f"body[data-shown='{item}']")
 
 
 def saved(page, item: int) -> None:
     """The next film shows while an answer is on its way: wait until it has arrived."""
-    page.wait_for_selector(f"body[data-saved='{item}']", timeout=60_000)
+    page.wait_for_selector(f"body[data-saved='{item}']")
 
 
 def rate(page, *, quality: str = "4", findings: int = 2) -> None:
@@ -124,7 +151,7 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
     server = Server(place)
     plan = load_plan(place / "study", Key(SECRET))
     base = Answers(place / "study", plan)
-    first, second = chromium.new_context(), chromium.new_context()
+    first, second = context(chromium), context(chromium)
     page, other = first.new_page(), second.new_page()
     page.goto(server.readers[0])
     other.goto(server.readers[1])
@@ -148,7 +175,7 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
     server.kill()
     server = Server(place, server.port)
     try:
-        page = chromium.new_context(storage_state=kept).new_page()
+        page = context(chromium, storage_state=kept).new_page()
         page.goto(f"http://127.0.0.1:{server.port}/read")  # the session goes on, and so does the film
         for n in range(5, 10):
             shown(page, n)
@@ -169,7 +196,7 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
 
 @pytest.fixture(scope="module")
 def desk_page(chromium, server):
-    page = chromium.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    page = context(chromium, viewport={"width": 1280, "height": 800}).new_page()
     page.goto(server.officer)
     return page
 
@@ -177,7 +204,7 @@ def desk_page(chromium, server):
 def test_the_officer_compares_by_keyboard(desk_page, server):
     page = desk_page
     page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
-    page.wait_for_selector(".tile img.here")
+    page.wait_for_selector(".strip.here")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_selector("canvas[data-shown] >> nth=1")
@@ -216,20 +243,34 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
     thread = threading.Thread(target=ready.server.run, kwargs={"sockets": [ready.listening]}, daemon=True)
     thread.start()
     try:
-        page = chromium.new_context(viewport={"width": 1280, "height": 800}).new_page()
+        page = context(chromium, viewport={"width": 1280, "height": 800}).new_page()
         page.goto(ready.links[0].address)
         page.goto(ready.links[0].address.partition("/enter")[0] + "/desk/wall")
-        page.wait_for_selector(".tile img.here")
+        page.wait_for_selector(".strip.here")
         assert page.locator("#count").inner_text() == "10 000 films"
+        page.wait_for_load_state("networkidle")
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.evaluate(SCROLL_FAST)
+        assert asked == []  # nobody sees a film that passes so fast
+        page.wait_for_selector(".line:not(.blank) .strip.here")
         page.keyboard.press("End")
-        page.wait_for_selector("a[href^='/desk/film/f9999?'] img.here")
+        page.wait_for_selector(".line:has(a[href^='/desk/film/f9999?']) .strip.here")
         assert page.locator(".tile").count() < 120
+        assert page.locator("[aria-selected=true]").get_attribute("aria-posinset") == "10000"
     finally:
         ready.server.should_exit = True
-        thread.join(10)
+        thread.join(60)
 
 
-def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chromium, server):
+def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chromium, server, place, tmp_path):
+    plan = load_plan(place / "study", Key(SECRET))
+    seen = lambda reader, n: tuple(4 * t + 1 for t in plan.films[reader.items[n].film].truth)  # noqa: E731
+    read = {
+        one.name: {n: answer(plan, one.name, n, findings=seen(one, n)) for n in range(len(one.items))}
+        for one in plan.readers
+    }
+    result = into_folder(analyse(plan, read), tmp_path)
     page, base = desk_page, f"http://127.0.0.1:{server.port}"
     page.goto(f"{base}/desk/wall")
     page.wait_for_selector(".tile[href]")
@@ -240,10 +281,11 @@ def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chro
         for path in ("/desk", "/desk/wall", film, "/desk/quarantine", kept, "/desk/decisions", "/nowhere")
         for fault in faults(page, base + path)
     ]
-    reader = chromium.new_context().new_page()
+    reader = context(chromium).new_page()
     reader.goto(server.readers[2])
     shown(reader, 0)
     found += faults(reader, f"{base}/read", ready="body[data-shown]")
+    found += faults(context(chromium).new_page(), result.as_uri())
     assert found == []
 
 
@@ -258,6 +300,7 @@ def faults(page, address: str, ready: str = "main") -> list[str]:
         if (wide := page.evaluate("() => document.documentElement.scrollWidth")) > width:
             out.append(f"{address} is {wide} pixels wide in a window of {width}")
     for theme in ("dark", "light"):
+        page.emulate_media(color_scheme=theme)
         page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         out += [
@@ -274,7 +317,7 @@ def test_a_hand_out_works_as_a_file_and_its_answers_come_back(chromium, place, t
     key = Key(SECRET)
     plan = load_plan(place / "study", key)
     (folder,) = pack(place / "study", tmp_path, key, "reader 3")
-    page = chromium.new_context(accept_downloads=True).new_page()
+    page = context(chromium, accept_downloads=True).new_page()
     page.goto((folder / "index.html").as_uri())
     for n in range(3):
         shown(page, n)
@@ -289,6 +332,17 @@ def test_a_hand_out_works_as_a_file_and_its_answers_come_back(chromium, place, t
     base = Answers(place / "study", plan)
     assert base.collect(path, key) == ("reader 3", 3)
     assert [answer.quality for answer in base.of("reader 3").values()] == [1, 2, 3]
+    page.evaluate(ALL_BUT_ONE)
+    page.reload()
+    last = len(plan.reader("reader 3").items) - 1
+    shown(page, last)
+    rate(page, quality="5")
+    page.locator("#finished").filter(has_text="the last film").wait_for()
+    page.keyboard.press("Backspace")  # undo works there too
+    shown(page, last)
+    assert page.locator("#quality input:checked").get_attribute("value") == "5"
+    assert page.locator("#finished").is_hidden()
+    assert faults(page, page.url, ready="body[data-shown]") == []
     data = json.loads(path.read_text())
     data["answers"][0]["quality"] = 5
     path.write_text(json.dumps(data))

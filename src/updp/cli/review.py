@@ -83,13 +83,13 @@ def study_design(
             repeats=repeats, days=days, seed=seed, simulated=simulated, vault=vault, layout=layout, progress=bar,
         )  # fmt: skip
     patients = len(plan.films) // 2
-    told(study=str(out), plan=plan.digest, readers=len(plan.readers), patients=patients, findings=list(plan.findings))
     console.print(
         f"{len(plan.readers)} readers, {patients} patients, {len(plan.readers[0].items)} readings each; "
         f"two films of a patient are at least {nearest(plan)} films apart",
         soft_wrap=True,
     )
     console.print(f"findings: {', '.join(plan.findings)}")
+    shown = []
     for n, name in enumerate(plan.findings):
         known = {film.patient: film.truth[n] for film in plan.films.values() if film.truth is not None}
         share = sum(known.values()) / len(known) if known else 0.0
@@ -97,11 +97,18 @@ def study_design(
             console.print(f"[yellow]{name}: every film is alike, so that no kappa can be had[/]")
             continue
         found = power(patients, len(plan.readers), share)
+        needed = {count: power(patients, count, share).needed for count in sorted({1, len(plan.readers), 5, 8})}
+        shown.append({"finding": name, "share": share, "margin": found.margin, "patients_needed": needed})
+        takes = ", ".join(f"{films} with {count}" for count, films in needed.items())
         console.print(
             f"{name}: {share:.0%} of patients; a mean kappa of 0.85 gets an interval of ± {found.margin:.2f}; "
-            f"± 0.05 takes {found.needed} patients",
+            f"± 0.05 takes so many patients with so many readers: {takes}",
             soft_wrap=True,
         )
+    told(
+        study=str(out), plan=plan.digest, readers=len(plan.readers), patients=patients, findings=list(plan.findings),
+        power=shown,
+    )  # fmt: skip
     if simulated:
         simulate(plan, Answers(out, plan), opened, seed=seed)
         console.print("[yellow]Simulated readers have answered.[/] Their figures are no evidence and say so.")

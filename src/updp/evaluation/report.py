@@ -106,7 +106,21 @@ def readers_part(study: Mapping[str, Any]) -> Markup:
     lead = next((m for m in whole if "majority vote" in str(m.regime)), whole[0] if whole else None)
     missing = [m for m in measured if not m.measured]
     template = _templates().get_template("readers.html.jinja")
-    return Markup(template.render(study=study, tables=tables, lead=lead, missing=missing))
+    return Markup(template.render(study=study, tables=tables, lead=lead, missing=missing, picture=_kappas(measured)))
+
+
+def _kappas(measured: Sequence[Measurement]) -> Markup | None:
+    """Every kappa of original against released film, by finding and by reader."""
+    kappas = [m for m in measured if m.metric == "Cohen's kappa" and str(m.regime).startswith(AGAINST) and m.measured]
+    if not kappas:
+        return None
+    rows = list(dict.fromkeys(str(m.protocol) for m in kappas))
+    found = {(m.regime, str(m.protocol)): (m.value, m.low, m.high) for m in kappas}
+    series = [
+        (str(regime).removeprefix(AGAINST), [found.get((regime, row)) for row in rows])
+        for regime in dict.fromkeys(m.regime for m in kappas)
+    ]
+    return charts.agreement([row.replace("_", " ") for row in rows], series)
 
 
 def readers_page(study: Mapping[str, Any]) -> str:
@@ -114,6 +128,8 @@ def readers_page(study: Mapping[str, Any]) -> str:
     return _templates().get_template("study.html.jinja").render(part=readers_part(study))
 
 
+#: How the regime of a kappa between the two films of a patient begins.
+AGAINST = "original against released, "
 #: What the tables of a reader study say.
 READERS: Mapping[str, str] = {
     "Cohen's kappa": "Agreement beyond chance: 0 is chance, 1 is always. Above 0.8 is usually called almost perfect.",

@@ -89,6 +89,19 @@ def read_answer(data: Any, plan: Plan, reader: str) -> Answer:
     return answer
 
 
+def check_turn(answer: Answer, given: Mapping[int, Answer], plan: Plan, reader: str, now: dt.datetime) -> None:
+    """Films are read in the order of the plan, and its sessions lie apart: the wash-out rests on both."""
+    items = plan.reader(reader).items
+    if answer.item in given:  # answered again
+        return
+    if any(place not in given for place in range(answer.item)):
+        raise BadAnswer("films are read in the order of the plan; load the page again")
+    if answer.item and items[answer.item].session != items[answer.item - 1].session:
+        apart = now - dt.datetime.fromisoformat(given[answer.item - 1].at)
+        if apart < dt.timedelta(days=plan.days):
+            raise BadAnswer(f"the next session opens {plan.days} days after the last film of this one")
+
+
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -125,6 +138,10 @@ def read_file(path: Path, plan: Plan, key: Key) -> tuple[str, list[Answer]]:
     answers = [read_answer(one, plan, reader) for one in raw]
     if not hmac.compare_digest(chain(answers, plan.digest, reader, plan.reader_key(key, reader)), told):
         raise BadAnswer(f"{path.name} was altered after it was exported")
+    begun: dict[int, Answer] = {}
+    for answer in answers:
+        check_turn(answer, begun, plan, reader, dt.datetime.fromisoformat(answer.at))
+        begun[answer.item] = answer
     return reader, answers
 
 

@@ -6,6 +6,7 @@ this server alone, and no inline script or style. Nothing may be stored by a cac
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from fastapi import FastAPI, Request
-from starlette.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -24,7 +25,7 @@ from updp.core.reasons import REPAIR, Reason
 from updp.core.storage import OutputError
 from updp.pipeline.decisions import OVERRULED, BadDecision, Decision, Kind
 from updp.pipeline.stations import whereabouts
-from updp.review.answers import Answers, BadAnswer, read_answer
+from updp.review.answers import Answers, BadAnswer, check_turn, read_answer
 from updp.review.before_after import header_rows, marked_after, marked_before
 from updp.review.desk import LARGE, THUMB, Desk
 from updp.review.index import ORDERS, Choice
@@ -45,6 +46,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+#: The report of a release is one file with its style and its pictures inside, and no script.
+_REPORT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 #: Bytes of a form or an answer at most.
 _MOST = 65_536
 #: Films in a row of the wall at most.
@@ -114,7 +117,8 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
             log.debug("review: %s", whereabouts(error))
             words = "Nothing that was answered or decided is lost. Try again; if it stays, run with --debug."
             response = refused(request, Refusal(500, "Something went wrong", words))
-        response.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
         return response
 
     for kind, status in ((BadDecision, 409), (BadAnswer, 422), (BadPlan, 409), (OutputError, 507), (BadToken, 403)):
@@ -130,8 +134,13 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
 
     @app.exception_handler(HTTPException)
     def unknown(request: Request, error: HTTPException) -> Response:
-        why = MISSING if error.status_code == 404 else Refusal(error.status_code, "That cannot be done", "")
+        words = "This address does not take such a request."
+        why = MISSING if error.status_code == 404 else Refusal(error.status_code, "That cannot be done", words)
         return refused(request, why)
+
+    @app.exception_handler(RequestValidationError)
+    def misunderstood(request: Request, error: RequestValidationError) -> Response:
+        return refused(request, Refusal(422, "That cannot be done", "The address has a word where a number belongs."))
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
@@ -177,8 +186,12 @@ async def _check_form(request: Request, guard: Guard, hosts: set[str]) -> None:
     if int(request.headers.get("content-length") or 0) > _MOST:
         raise Refusal(413, "Too large", "The form is larger than any of ours.")
     person = _person(request)
-    body = await request.body()
-    request.state.form = {}
+    body = b""
+    async for part in request.stream():  # a body that tells no length is cut here
+        body += part
+        if len(body) > _MOST:
+            raise Refusal(413, "Too large", "The form is larger than any of ours.")
+    request.state.body, request.state.form = body, {}
     if request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         request.state.form = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
     code = request.headers.get("x-form-code") or request.state.form.get("code")
@@ -214,6 +227,12 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             raise MISSING
         return row
 
+    def tiles(choice: Choice, offset: int, limit: int) -> dict[str, Any]:
+        total, rows = desk.index.films(choice, offset, limit)
+        last = {line.ref: line.kind for line in desk.decisions.lines}
+        last = {ref: kind for ref, kind in last.items() if kind is not Kind.WITHDRAW}
+        return {"total": total, "rows": [_tile(row, last.get(row["ref"])) for row in rows]}
+
     def image_of(data: bytes | None, media: str) -> Response:
         if data is None:
             raise MISSING
@@ -244,6 +263,15 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             Kind=Kind,
         )
 
+    @app.get("/desk/report")
+    def report(request: Request) -> Response:
+        """The evidence of the release as its receiver gets it: no script runs in it, and it fetches nothing."""
+        _person(request, "officer")
+        path = desk.folder / "evidence" / "report.html"
+        if not path.is_file():
+            raise MISSING
+        return Response(path.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": _REPORT})
+
     @app.get("/desk/status")
     def status(request: Request) -> Response:
         _person(request, "officer")
@@ -262,19 +290,18 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     def wall(request: Request) -> Response:
         _person(request, "officer")
         choice = choice_of(request)
-        total, rows = desk.index.films(choice, 0, 120)
+        first = tiles(choice, 0, 120)
         return page(
             "wall.html.jinja", request,
             choice=choice, choices=desk.index.choices(), orders={name: words for name, (words, _) in ORDERS.items()},
-            first=json.dumps({"total": total, "rows": [_tile(row) for row in rows]}), query=query(choice), total=total,
+            first=json.dumps(first), query=query(choice), total=first["total"],
             measured=desk.index.counts()["measured"], looking=desk.looking,
         )  # fmt: skip
 
     @app.get("/desk/films")
     def films(request: Request, offset: int = 0, limit: int = 120) -> Response:
         _person(request, "officer")
-        total, rows = desk.index.films(choice_of(request), max(offset, 0), min(max(limit, 1), 500))
-        return JSONResponse({"total": total, "rows": [_tile(row) for row in rows]})
+        return JSONResponse(tiles(choice_of(request), max(offset, 0), min(max(limit, 1), 500)))
 
     @app.get("/desk/film/{release_id}")
     def film(request: Request, release_id: str) -> Response:
@@ -295,9 +322,10 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
         return image_of(data, "image/png")
 
     @app.get("/desk/strip/{names}")
-    def strip(request: Request, names: str, side: int = THUMB) -> Response:
+    def strip(request: Request, names: str, side: int = THUMB, gap: int = 0) -> Response:
         _person(request, "officer")
-        return image_of(desk.strip(names.split(",")[:_ROW], min(max(side, 32), LARGE // 2)), "image/jpeg")
+        data = desk.strip(names.split(",")[:_ROW], min(max(side, 32), LARGE // 2), min(max(gap, 0), 64))
+        return image_of(data, "image/jpeg")
 
     @app.get("/desk/quarantine")
     def quarantine(request: Request, reason: str = "") -> Response:
@@ -393,11 +421,11 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
         return RedirectResponse("/desk/decisions", 303)
 
 
-def _tile(row: Mapping[str, Any]) -> list[Any]:
-    """A film of the wall as its page needs it: id, view, findings, likeness."""
+def _tile(row: Mapping[str, Any], decided: str | None) -> list[Any]:
+    """A film of the wall as its page needs it: id, view, findings, likeness, how sure they are, what was decided."""
     labels = row["labels"]
     words = "not labelled" if labels is None else ", ".join(filter(None, labels.split("|"))) or "no finding"
-    return [row["release_id"], row["view"] or "", words.replace("_", " "), row["likeness"], row["seen"]]
+    return [row["release_id"], row["view"] or "", words.replace("_", " "), row["likeness"], row["seen"], decided]
 
 
 def _work(work: Any) -> dict[str, Any]:
@@ -443,12 +471,13 @@ def _add_study(app: FastAPI, study: Study, guard: Guard, page: Callable[..., Res
         return Response(film_bytes(study.folder, plan, name), media_type="image/png")
 
     @app.post("/read/answers")
-    async def answered(request: Request) -> Response:
+    def answered(request: Request) -> Response:
         name = reader_of(request)
         try:
-            data = json.loads(await request.body())
+            data = json.loads(request.state.body)
         except ValueError:
             raise BadAnswer("this is not an answer") from None
         answer = read_answer(data, plan, name)
-        await run_in_threadpool(study.answers.add, name, [answer])
+        check_turn(answer, study.answers.of(name), plan, name, dt.datetime.now(dt.UTC))
+        study.answers.add(name, [answer])
         return JSONResponse({"saved": answer.item})

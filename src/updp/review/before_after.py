@@ -6,7 +6,7 @@ For inside the hospital only: the left side is the patient's.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -19,23 +19,39 @@ if TYPE_CHECKING:
     from updp.reports import Cleaner, Span
 
 
-def header_rows(before: Any, after: Any) -> list[tuple[str, str, str | None]]:
-    """Name, value in the hospital, value in the release for every attribute; None: it is gone."""
-    out = []
-    for element in before:
-        if element.tag.is_private or element.VR == "OB" or element.keyword == "PixelData":
-            continue
-        name = str(element.name)
-        if element.VR == "SQ":
-            kept = None if after is None or element.tag not in after else f"{len(after[element.tag].value)} items"
-            out.append((name, f"{len(element.value)} items", kept))
-            continue
-        kept = None if after is None or element.tag not in after else str(after[element.tag].value)
-        out.append((name, str(element.value), kept or None))
+def header_rows(before: Any, after: Any) -> list[tuple[str, str | None, str | None]]:
+    """Name, value in the hospital, value in the release for every attribute; None: it is not there.
+
+    Items of sequences stand below their sequence. What the release added stands at the end.
+    """
+    old, new = dict(_values(before)), {} if after is None else dict(_values(after))
+    out = [(_NAMED.sub("", name), value, new.get(name) or None) for name, value in old.items()]
     hidden = sum(element.tag.is_private for element in before.iterall())
     if hidden:
         out.append(("Private elements", str(hidden), None))
-    return out
+    return out + [(_NAMED.sub("", name), None, value) for name, value in new.items() if name not in old]
+
+
+#: The tag that tells two attributes of one name apart, before the name.
+_NAMED = re.compile(r"\([0-9A-F]{4},[0-9A-F]{4}\) ")
+
+
+def _values(header: Any, above: str = "") -> Iterator[tuple[str, str]]:
+    """Tag and name, below those of its sequences, and value of every attribute that is not private and not pixels."""
+    for element in header:
+        if element.tag.is_private or element.VR in _BINARY:
+            continue
+        name = f"{above}({element.tag.group:04X},{element.tag.element:04X}) {element.name}"
+        if element.VR == "SQ":
+            yield name, f"{len(element.value)} items"
+            for n, item in enumerate(element.value, start=1):
+                yield from _values(item, f"{name} {n} › ")
+        else:
+            yield name, str(element.value)
+
+
+#: Values that nobody reads: pixels, curves, tables.
+_BINARY = frozenset({"OB", "OD", "OF", "OL", "OV", "OW"})
 
 
 def marked_before(

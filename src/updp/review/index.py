@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -36,6 +37,8 @@ CREATE TABLE originals (ref TEXT PRIMARY KEY, sealed BLOB);
 CREATE INDEX by_likeness ON films (likeness);
 CREATE INDEX by_seen ON films (seen);
 """
+#: Bytes of a DICOM file in which its header ends.
+_HEADER = 65_536
 #: Of one film: likeness to its original, how surely its findings are seen.
 Measures = tuple[float | None, float | None]
 #: Orders of the wall, by the name a page asks for.
@@ -145,7 +148,7 @@ class Index:
         order = ORDERS.get(choice.order, ORDERS["release"])[1]
         (total,) = self._ask(f"SELECT count(*) AS films FROM films WHERE {where}", *values)
         rows = self._ask(
-            f"SELECT release_id, view, labels, likeness, seen FROM films WHERE {where} "
+            f"SELECT release_id, ref, view, labels, likeness, seen FROM films WHERE {where} "
             f"ORDER BY {order} LIMIT ? OFFSET ?",
             *values, limit, offset,
         )  # fmt: skip
@@ -261,21 +264,36 @@ class Index:
         return row
 
     def with_text(self, release: Path, text: str) -> list[str]:
-        """Refs of released studies whose report or header has a string, whatever its case."""
-        wanted, names = text.strip().lower(), set()
+        """Refs of released studies whose report or header has a string, whatever its case and white space."""
+        pattern = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
+        # A header is searched as it is stored: in Unicode or in the Latin alphabet, whose bytes are its characters.
+        stored = {text.encode(code).decode("latin-1").lower() for code in ("utf-8", "latin-1") if _fits(text, code)}
+        names = set()
         for path in sorted((release / "reports").glob("*.jsonl")):
-            for line in path.read_text("utf-8").splitlines():
-                if wanted in line.lower():
+            with path.open(encoding="utf-8", newline="\n") as lines:
+                for line in lines:
                     report = json.loads(line)
-                    if any(wanted in part.lower() for part in report["sections"].values()):
+                    if any(map(pattern.search, report["sections"].values())):
                         names.add(report["release_id"])
         out = []
         for row in self._ask("SELECT release_id, ref, file_name FROM films"):
             path = release / row["file_name"]
-            inside = path.suffix == ".dcm" and wanted.encode() in path.read_bytes()[:65536].lower()
-            if (row["release_id"] in names or inside) and row["ref"]:
+            if row["release_id"] not in names and path.suffix == ".dcm":
+                with path.open("rb") as film:
+                    header = film.read(_HEADER).decode("latin-1").lower()
+                if any(one in header for one in stored):
+                    names.add(row["release_id"])
+            if row["release_id"] in names and row["ref"]:
                 out.append(row["ref"])
         return out
+
+
+def _fits(text: str, code: str) -> bool:
+    try:
+        text.encode(code)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kept_back(out: Path) -> Iterator[tuple[str, str, str]]:

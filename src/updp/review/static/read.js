@@ -105,18 +105,14 @@
     if (!study.days || !one || !before || study.items[n - 1].session === one.session) return 0;
     return Math.max(0, Math.ceil(study.days - (Date.now() - Date.parse(before.at)) / 864e5));
   };
+  const note = by("finished");
   const finish = async (title, words) => {
     if (saving) await saving;
     if (drafts.size) return; // the last answer was not saved, and its film is back
-    const note = document.createElement("div"), head = document.createElement("h2"), text = document.createElement("p");
-    note.className = "finished";
-    note.tabIndex = -1;
-    head.textContent = title;
-    text.textContent = words;
-    note.append(head, text);
-    document.querySelector(".stage").replaceChildren(note);
-    rows.hidden = true;
-    by("answer").disabled = true;
+    note.hidden = false;
+    note.querySelector("h2").textContent = title;
+    note.querySelector("p").textContent = words;
+    by("film").hidden = rows.hidden = by("answer").disabled = true;
     note.focus();
   };
   const show = async (n) => {
@@ -133,6 +129,8 @@
       by("place").textContent = `${n} of ${study.items.length} films are read`;
       return finish(`Session ${study.items[n].session} opens in ${wait} ${wait === 1 ? "day" : "days"}.`, "A pause between sessions keeps films from being remembered. Everything is saved.");
     }
+    note.hidden = true;
+    by("film").hidden = rows.hidden = by("answer").disabled = false;
     by("place").textContent = `Film ${n + 1} of ${study.items.length} · session ${study.items[n].session}`;
     form.reset();
     const old = answers.get(n) || drafts.get(n);
@@ -178,10 +176,11 @@
 
   form.addEventListener("submit", (event) => { event.preventDefault(); answer(); });
   rows.addEventListener("focusin", (event) => { const field = event.target.closest("fieldset"); if (field) { now = fields.indexOf(field); fields.forEach((one) => one.classList.toggle("now", one === field)); } });
-  by("undo").addEventListener("click", () => { if (item > 0 && !rows.hidden) show(item - 1); });
+  by("undo").addEventListener("click", () => { if (item > 0) show(item - 1); });
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || rows.hidden) return;
-    const onFilm = document.activeElement === by("film"), key = event.key;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (rows.hidden) { if (event.key === "Backspace") by("undo").click(); return; }
+    const onFilm = document.activeElement === by("film"), key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const choose = (n, value) => { fields[n].querySelector(`input[value="${value}"]`).checked = true; point(n + 1 < fields.length ? n + 1 : n); };
     if (/^[1-5]$/.test(key) && !asked[now].keys) choose(now, key);
     else if (key === "r" || key === "g") choose(fields.length - 1, key === "r" ? "real" : "generated");

@@ -17,13 +17,19 @@ class Viewer {
     this.stale = true;
   }
 
-  // A film as an ImageBitmap; grey values are taken from it once.
+  // A film as an ImageBitmap; its values are taken from it once. A colour photo also has grey values, for edges and the
+  // difference.
   show(n, bitmap) {
     const canvas = new OffscreenCanvas(bitmap.width, bitmap.height), context = canvas.getContext("2d", { willReadFrequently: true });
     context.drawImage(bitmap, 0, 0);
     const data = context.getImageData(0, 0, bitmap.width, bitmap.height).data, grey = new Uint8Array(bitmap.width * bitmap.height);
-    for (let i = 0, j = 0; i < grey.length; i++, j += 4) grey[i] = data[j];
-    this.films[n] = { width: bitmap.width, height: bitmap.height, grey, canvas };
+    let coloured = false;
+    for (let i = 0, j = 0; i < grey.length; i++, j += 4) {
+      const r = data[j], g = data[j + 1], b = data[j + 2];
+      if (r === g && g === b) grey[i] = r;
+      else { grey[i] = Math.round(0.299 * r + 0.587 * g + 0.114 * b); coloured = true; }
+    }
+    this.films[n] = { width: bitmap.width, height: bitmap.height, grey, colours: coloured ? data : null, canvas };
     this.stale = true;
     this.draw();
   }
@@ -61,6 +67,9 @@ class Viewer {
           const v = Math.hypot(g[r] - g[l], g[b] - g[t]) * (2.5 * Math.max(1, width / 256));
           put(i, v, v, v);
         }
+      } else if (film.colours) {
+        const c = film.colours;
+        for (let i = 0, j = 0; i < film.grey.length; i++, j += 4) put(i, table[c[j]], table[c[j + 1]], table[c[j + 2]]);
       } else for (let i = 0; i < film.grey.length; i++) { const v = table[film.grey[i]]; put(i, v, v, v); }
       context.putImageData(image, 0, 0);
     });

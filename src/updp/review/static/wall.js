@@ -1,153 +1,158 @@
-// A wall of any number of films: only the rows in sight exist, on a pane with a layer of its own. A slow scroll moves the
-// rows that went out of sight and fills them. A fast one moves the pane alone, its tiles empty: nothing is laid out or
-// painted anew, and nothing is fetched until the scrolling slows down. The pictures of a row come as one strip.
+// A wall of any number of films: only the rows in sight and a few beside them exist. Each row is a layer of its own with
+// one picture, which the browser fetches and decodes beside the page's script. A row that left is moved and filled for
+// its new place, a few in a frame. A scroll too fast to see anything moves the pane alone, its rows empty.
 "use strict";
 (() => {
   const wall = document.getElementById("wall"), sheet = document.getElementById("sheet"), pane = document.getElementById("pane");
-  const filters = document.getElementById("filters"), query = wall.dataset.query;
+  const filters = document.getElementById("filters"), { query, measured } = wall.dataset;
   filters.addEventListener("change", () => filters.requestSubmit());
-  const CHUNK = 120, LABEL = 26, GAP = 10, PADDING = 5, MARGIN = 1, FAST = 2, REST = 90;
+  const CHUNK = 120, LABEL = 26, GAP = 10, AHEAD = 3, BEHIND = 1, SOON = 8; // films, pixels, rows
+  const FAST = 7, REST = 90, BUDGET = 4; // pixels per millisecond; milliseconds until it is over, and for rows in a frame
   const { total, rows } = JSON.parse(wall.dataset.first);
   const known = new Map([[0, rows]]), asked = new Set([0]), lines = new Map();
   let columns = 1, side = 180, height = 200, seen = 600, top = 0, chosen = 0;
 
-  const film = (n) => { const chunk = known.get(Math.floor(n / CHUNK)); return chunk && chunk[n % CHUNK]; };
+  const film = (n) => known.get(Math.floor(n / CHUNK))?.[n % CHUNK];
   const want = async (chunk) => {
-    if (asked.has(chunk)) return;
+    if (chunk < 0 || chunk * CHUNK >= total || asked.has(chunk)) return;
     asked.add(chunk);
     try {
       const answer = await fetch(`/desk/films?${query}&offset=${chunk * CHUNK}&limit=${CHUNK}`, { headers: { accept: "application/json" } });
       if (!answer.ok) throw new Error(answer.status);
       known.set(chunk, (await answer.json()).rows);
-      rest();
+      later();
     } catch { asked.delete(chunk); }
   };
 
-  // -- rows and tiles ------------------------------------------------------------------------------------------------
+  // -- rows ----------------------------------------------------------------------------------------------------------
   const element = (kind, name) => Object.assign(document.createElement(kind), { className: name });
   const makeTile = () => {
-    const tile = element("a", "tile"), frame = element("span", "frame"), image = element("img", ""), name = element("span", "name");
-    const unseen = element("span", "unseen"), view = element("b", ""), findings = new Text();
+    const tile = element("a", "tile"), name = element("span", "name"), view = element("b", ""), words = new Text();
     tile.setAttribute("role", "option");
     tile.tabIndex = -1;
-    Object.assign(image, { alt: "", decoding: "async" });
-    image.addEventListener("load", () => image.classList.add("here"));
-    frame.append(image);
-    name.append(unseen, view, findings);
-    tile.append(frame, name);
-    return Object.assign(tile, { image, unseen, view, findings, film: null });
+    name.append(view, words);
+    tile.append(element("span", "frame"), name);
+    return Object.assign(tile, { view, words });
   };
   const makeLine = () => {
-    const line = element("div", "line");
+    const line = element("div", "line blank"), picture = element("img", "strip"), tiles = Array.from({ length: columns }, makeTile);
     line.setAttribute("role", "presentation");
-    line.append(...Array.from({ length: columns }, makeTile));
-    return Object.assign(line, { filled: false, strip: null, address: "" });
+    picture.alt = "";
+    line.append(picture, ...tiles);
+    return Object.assign(line, { picture, tiles, filled: false });
   };
   const empty = (line) => {
     if (!line.filled) return;
-    line.strip?.abort();
-    URL.revokeObjectURL(line.address);
-    Object.assign(line, { filled: false, strip: null, address: "" });
-    for (const tile of line.children) {
-      tile.image.removeAttribute("src");
-      tile.image.className = "";
-      tile.removeAttribute("href");
+    line.filled = false;
+    line.className = "line blank";
+    line.picture.className = "strip";
+    if (!line.picture.complete) line.picture.removeAttribute("src"); // ends the request
+    if (line.style.width) line.style.width = ""; // it was the last row
+    for (const tile of line.tiles) {
       tile.removeAttribute("id");
-      tile.removeAttribute("title");
       tile.removeAttribute("aria-selected");
       tile.hidden = false;
-      tile.film = null;
-      tile.unseen.textContent = tile.view.textContent = tile.findings.data = "";
     }
   };
+  // The films of a row and their picture; false where they are not known yet.
   const fill = (line, at) => {
-    line.filled = true;
-    for (let n = at * columns, m = 0; m < columns; n++, m++) {
-      const tile = line.children[m], found = film(n);
-      tile.hidden = n >= total;
-      if (!found || tile.film) continue;
-      const [id, view, findings, likeness] = found;
-      tile.film = id;
+    const first = at * columns, found = [];
+    for (let n = first; n < Math.min(total, first + columns); n++) found.push(film(n));
+    if (!found.every(Boolean)) return false;
+    line.tiles.forEach((tile, m) => {
+      tile.hidden = m >= found.length;
+      if (tile.hidden) return;
+      const [id, view, findings, likeness, sure, decided] = found[m], n = first + m, value = measured === "seen" ? sure : likeness;
+      const words = findings + (value === null || value < -0.999 ? "" : " · " + value.toFixed(2)), told = decided ? ` · decided: ${decided}` : "";
       tile.id = "tile-" + n;
       tile.href = `/desk/film/${id}?${query}`;
+      tile.title = findings + told;
+      tile.className = decided ? "tile decided" : "tile";
+      tile.setAttribute("aria-label", `film ${n + 1} of ${total}, ${view} ${words}${told}`);
       tile.setAttribute("aria-selected", n === chosen);
       tile.setAttribute("aria-posinset", n + 1);
       tile.setAttribute("aria-setsize", total);
-      tile.title = findings;
-      tile.unseen.textContent = `film ${n + 1} of ${total}, `;
       tile.view.textContent = view ? view + " " : "";
-      tile.findings.data = findings + (likeness === null || likeness < -0.999 ? "" : " · " + likeness.toFixed(2));
-    }
-  };
-  const pictures = async (line) => {
-    const tiles = [...line.children].filter((tile) => !tile.hidden);
-    if (line.strip || tiles.some((tile) => !tile.film)) return;
-    const strip = line.strip = new AbortController();
-    try {
-      const answer = await fetch(`/desk/strip/${tiles.map((tile) => tile.film).join(",")}?side=${Math.round((side - 2 * PADDING) * (devicePixelRatio || 1))}`, { signal: strip.signal });
-      if (!answer.ok) throw new Error(answer.status);
-      const data = await answer.blob();
-      if (line.strip !== strip) return;
-      line.address = URL.createObjectURL(data);
-      tiles.forEach(({ image }, m) => {
-        image.style.width = `${100 * tiles.length}%`;
-        image.style.left = `${-100 * m}%`;
-        image.src = line.address;
-      });
-    } catch { if (line.strip === strip) line.strip = null; }
+      tile.words.data = words;
+    });
+    const scale = devicePixelRatio || 1, picture = line.picture;
+    line.className = "line";
+    if (found.length < columns) line.style.width = found.length * side + "px";
+    picture.src = `/desk/strip/${found.map((one) => one[0]).join(",")}?side=${Math.round((side - GAP) * scale)}&gap=${Math.round(GAP * scale)}`;
+    // Decoded beside the script, then shown. A row that was emptied meanwhile has another picture, and this one fails.
+    picture.decode().then(() => { if (line.filled) picture.className = "strip here"; }, () => {});
+    return line.filled = true;
   };
 
   // -- scrolling -----------------------------------------------------------------------------------------------------
-  let timer = 0, before = 0;
-  const rest = () => { for (const [at, line] of lines) { fill(line, at); pictures(line); } };
+  let y = 0, down = true, fast = false, timer = 0, queued = 0, since = { y: 0, moment: 0 };
   const range = () => {
-    const y = wall.scrollTop, last = Math.ceil(total / columns) - 1;
-    return [Math.max(0, Math.floor(y / height) - MARGIN), Math.min(last, Math.floor((y + seen) / height) + MARGIN)];
+    const last = Math.ceil(total / columns) - 1, [above, below] = down ? [BEHIND, AHEAD] : [AHEAD, BEHIND];
+    return [Math.max(0, Math.floor(y / height) - above), Math.min(last, Math.floor((y + seen) / height) + below)];
   };
-  const draw = () => {
-    const [first, last] = range(), fast = Math.abs(first - before) > FAST || !lines.size, spare = [];
-    before = first;
+  const place = () => {
+    const [first, last] = range(), spare = [];
     for (const [at, line] of lines) if (fast || at < first || at > last) { lines.delete(at); spare.push(line); }
-    if (fast) { top = first; pane.style.transform = `translateY(${top * height}px)`; }
+    if (!lines.size) { top = first; pane.style.transform = `translateY(${top * height}px)`; }
     for (let at = first; at <= last; at++) {
       if (lines.has(at)) continue;
-      const line = spare.shift() || makeLine(), y = `translateY(${(at - top) * height}px)`;
+      const line = spare.shift() || makeLine(), shift = `translateY(${(at - top) * height}px)`;
       lines.set(at, line);
       empty(line);
-      if (line.style.transform !== y) line.style.transform = y;
+      if (line.shift !== shift) line.style.transform = line.shift = shift;
       if (!line.parentNode) pane.append(line);
-      if (!fast) fill(line, at);
     }
     for (const line of spare) { empty(line); line.remove(); }
-    if (fast) { clearTimeout(timer); timer = 0; }
-    else for (let chunk = Math.floor(first * columns / CHUNK); chunk <= Math.floor(Math.min(total - 1, (last + 1) * columns - 1) / CHUNK); chunk++) want(chunk);
-    if (!timer) timer = setTimeout(slowed, REST);
+    later();
   };
-  const slowed = () => { draw(); timer = 0; rest(); };
+  // Rows are filled as far as a part of a frame allows, those in sight first; the rest waits for the next frame.
+  const later = () => { if (!queued && !fast) queued = requestAnimationFrame(work); };
+  const work = () => {
+    queued = 0;
+    if (fast) return;
+    const begun = performance.now(), middle = (y + seen / 2) / height - 0.5, waiting = [...lines].filter(([, line]) => !line.filled);
+    waiting.sort(([a], [b]) => Math.abs(a - middle) - Math.abs(b - middle));
+    for (const [at, line] of waiting) if (fill(line, at) && performance.now() - begun > BUDGET) { later(); break; }
+    const [first, last] = range(), chunk = (at) => Math.floor(at * columns / CHUNK);
+    for (let n = chunk(first - SOON); n <= chunk(last + SOON); n++) want(n);
+  };
+  const slowed = () => { fast = false; place(); };
+  const scrolled = () => {
+    const now = performance.now(), to = wall.scrollTop, passed = now - since.moment;
+    if (Math.abs(to - since.y) > FAST * Math.min(Math.max(passed, 50), 250)) {
+      fast = true;
+      clearTimeout(timer);
+      timer = setTimeout(slowed, REST);
+    }
+    if (passed >= 50) since = { y: to, moment: now };
+    if (to !== y) down = to > y;
+    y = to;
+    place();
+  };
   const measure = () => {
     seen = wall.clientHeight;
-    const width = wall.clientWidth, count = Math.max(1, Math.floor(width / (width > 2200 ? 230 : 180)));
-    side = Math.floor(width / count);
+    const width = wall.clientWidth;
+    columns = Math.max(1, Math.floor(width / (width > 2200 ? 230 : 180)));
+    side = Math.floor(width / columns);
     height = side + LABEL;
-    sheet.style.height = Math.ceil(total / count) * height + GAP + "px";
+    sheet.style.height = Math.ceil(total / columns) * height + GAP + "px";
     wall.style.setProperty("--side", side + "px");
-    columns = count;
     lines.forEach((line) => { empty(line); line.remove(); });
     lines.clear();
-    draw();
-    rest();
+    y = wall.scrollTop;
+    place();
   };
-  wall.addEventListener("scroll", draw, { passive: true });
+  wall.addEventListener("scroll", scrolled, { passive: true });
 
   // -- choosing ------------------------------------------------------------------------------------------------------
-  const tileOf = (n) => lines.get(Math.floor(n / columns))?.children[n % columns];
+  const tileOf = (n) => lines.get(Math.floor(n / columns))?.tiles[n % columns];
   const choose = (n) => {
     tileOf(chosen)?.setAttribute("aria-selected", false);
     chosen = Math.min(Math.max(n, 0), total - 1);
-    const y = Math.floor(chosen / columns) * height;
-    if (y < wall.scrollTop) wall.scrollTop = y;
-    if (y + height > wall.scrollTop + seen) wall.scrollTop = y + height - seen;
-    draw();
+    const at = Math.floor(chosen / columns) * height;
+    if (at < y) wall.scrollTop = at;
+    if (at + height > y + seen) wall.scrollTop = at + height - seen;
+    scrolled();
     tileOf(chosen)?.setAttribute("aria-selected", true);
     wall.setAttribute("aria-activedescendant", "tile-" + chosen);
     try { sessionStorage.setItem("updp-wall " + query, chosen); } catch { /* not kept */ }
