@@ -172,7 +172,7 @@ def bench_generator(
 
 @torch.no_grad()
 def outside_figures(real: Tensor, made: Tensor, patients: NDArray[np.str_]) -> Figures:
-    """Fréchet distance and coverage in features of networks trained on no film, where the packages with them are installed.
+    """Fréchet distance and coverage in features of networks trained on no film, where they are installed.
 
     VGG16 takes no part in any training. EfficientNet-Lite0 does: it is what the finisher's critic looks through.
     """
