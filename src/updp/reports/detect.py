@@ -31,6 +31,7 @@ _CREDENTIALS = word_class("span_credentials")
 _CODE_SYSTEMS = word_class("code_systems")
 _INSTITUTION = word_class("institution_generic")
 _NEVER = word_class("never_names")
+_SERVICES = word_class("services")
 _AGENT_CUES = word_class("agent_cues")
 _ARTICLES = frozenset(["the", "a", "an", "this", "that", "of", "it", "its"])
 _FUNCTION_WORDS = frozenset(["on", "at", "and", "to", "who", "in", "from", "as", "via", "for"])
@@ -223,7 +224,8 @@ class Detector:
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
             if kind == "INST" and all(
-                k.stem in self._rules.gazetteer.generic_heads or k.stem in _INSTITUTION for k in words
+                k.stem in self._rules.gazetteer.generic_heads or k.stem in _INSTITUTION or k.stem in _SERVICES
+                for k in words
             ):
                 return []
             if kind == "LOC" and digits and words:

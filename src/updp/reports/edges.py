@@ -65,6 +65,8 @@ _KINDS_OF_TOWN = frozenset(w.capitalize() for w in word_class("town_kinds"))
 _HEAD_OF_TOWN = re.compile(rf"(?<![\w.-])(?:{_HEADS_OF_TOWN}) $")
 _KIND_OF_TOWN = re.compile(rf"(?: (?:{'|'.join(sorted(_KINDS_OF_TOWN))})){{1,2}}\b")
 _FAR = 26
+#: An initial that closes a clause.
+_DOTTED = re.compile(r" [A-Z]\.?(?=[;,)]|$|\n| (?:who|and|at|on|says|rang)\b)")
 #: A word with a capital that closes a clause behind a town is what the town gives its name to.
 _FIRM = re.compile(r" ([A-Z][a-z]{3,14}s)(?=[.;)\n]|$| (?:in|on|at|and|since|for|until|as)\b)")
 
@@ -151,6 +153,8 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
                 start = _name_start(text, start, end, reach)
         elif category == "location" or category == "institution":
             end = _place_end(text, end, limit)
+            if end == span.end and " " not in text[start:end] and (initial := _DOTTED.match(text, end, limit)):
+                end = initial.end()  # "handed to Parukeri S."
             if category == "location" and start > reach:
                 start = _place_start(text, start, text[start : span.end], reach)
             if text[end - 4 : end] == ", MD" and (behind := _BEHIND.match(text, end, limit)):

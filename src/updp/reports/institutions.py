@@ -41,6 +41,8 @@ _TO_A_TOWN = word_class("to_a_town")
 _GOES_ON = word_class("behind_a_state")
 #: Behind these a genitive is somebody's own, or a disease's.
 _OWNERS = frozenset(["the", "a", "an", "this", "that", "his", "her", "their", "my", "our", "your", "no", "has", "had"])
+#: What is done with a house or a person: "discussed with MCW on Monday".
+_TALKED = frozenset(["discussed", "liaised", "spoke", "agreed", "shared", "registered", "booked", "listed", "checked"])
 _PLACING = ("where", "letters", "state", "credential")
 _JOINTS = (",", "and", "or", "&", "/")
 _NOT_PLACES = word_class("months") | word_class("weekdays") | word_class("name_fields")
@@ -253,6 +255,8 @@ class Institutions:
             return True
         if before is not None and before.stem == "by" and k.size < 6 and _closed(known, i + 1):
             return True  # "declined by JPS and": a house or somebody's initials
+        if before is not None and before.stem == "with" and i > 1 and known[i - 2].stem in _TALKED:
+            return k.rank == "0" and k.size < 6 and _closed(known, i + 1)
         if before is not None and before.stem in ("and", "or") and i > 1 and known[i - 2].text == "<inst>":
             return True
         return formed and before is not None and (before.stem in _NAMED_AFTER or before.text in _NAMED_AFTER)

@@ -270,6 +270,8 @@ class Rules:
                     self._before_credential(tokens, known, i, size, out)
                 elif end := self._initials(tokens, known, i):
                     out.append((i, end, found(tokens, known, i, end, 0.85, f"initials after {known[i - 1].stem}")))
+                elif i and self._between_names(tokens, known, i):
+                    out.append((i - 1, i + 3, found(tokens, known, i - 1, i + 3, 0.85, "initial between names")))
                 elif (
                     (known[i - 1].stem if i else "\n") not in _LETTERED
                     and tokens.starts[i + 2] - tokens.ends[i + 1] <= 1
@@ -316,6 +318,15 @@ class Rules:
                     continue
                 self._before_credential(tokens, known, i, 1, out)
         return out
+
+    def _between_names(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether the initial at ``i`` stands between a given name and a surname that is a word: "Malaki R. Close"."""
+        one, two = known[i - 1], known[i + 2]
+        if tokens.starts[i] - tokens.ends[i - 1] != 1 or tokens.starts[i + 2] - tokens.ends[i + 1] != 1:
+            return False
+        if not one.alpha or one.small or one.upper or not (one.unknown() or (one.given >= "2" and one.nameable())):
+            return False
+        return two.alpha and not (two.small or two.upper or two.white or two.unknown()) and two.surname >= "1"
 
     def _inside(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
         """Whether word ``i`` stands inside a sentence, behind a word in small letters."""
