@@ -104,6 +104,8 @@ def main() -> None:
             browser = player.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
             desk = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
             reader = browser.new_context(viewport={"width": 1280, "height": 800})
+            for context in (desk, reader):
+                context.set_default_timeout(300_000)
             page, reading = desk.new_page(), reader.new_page()
             places = pages(page, ready, result)
             reading.goto(ready.links[1].address)

@@ -25,11 +25,14 @@ def header_rows(before: Any, after: Any) -> list[tuple[str, str | None, str | No
     Items of sequences stand below their sequence. What the release added stands at the end.
     """
     old, new = dict(_values(before)), {} if after is None else dict(_values(after))
-    out = [(_NAMED.sub("", name), value, new.get(name) or None) for name, value in old.items()]
+    out: list[tuple[str, str | None, str | None]] = []
+    for name, value in old.items():
+        out.append((_NAMED.sub("", name), value, new.get(name) or None))
     hidden = sum(element.tag.is_private for element in before.iterall())
     if hidden:
         out.append(("Private elements", str(hidden), None))
-    return out + [(_NAMED.sub("", name), None, value) for name, value in new.items() if name not in old]
+    out += [(_NAMED.sub("", name), None, value) for name, value in new.items() if name not in old]
+    return out
 
 
 #: The tag that tells two attributes of one name apart, before the name.
