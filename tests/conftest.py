@@ -50,6 +50,25 @@ def _no_home(_homes, monkeypatch):
         monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(home / name))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_detector():
+    """Loading the report detector takes most of the time of a small run in this process, so runs with the same terms
+    share one: what it has read changes nothing that it finds. Worker processes load their own."""
+    from updp.pipeline import stations
+
+    load, loaded = stations._detector, {}
+
+    def share(policy):
+        terms = (tuple(policy.report.block), tuple(policy.report.allow))
+        if terms not in loaded:
+            loaded[terms] = load(policy)
+        return loaded[terms]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stations, "_detector", share)
+        yield
+
+
 @pytest.fixture
 def key() -> Key:
     return Key(bytes(range(32)))
