@@ -25,15 +25,15 @@ class LowRank(nn.Module):
         if isinstance(layer, nn.Conv2d):
             if layer.groups != 1:
                 raise ValueError("a convolution in groups has no low-rank path")
-            self.down: nn.Module = nn.Conv2d(
+            self.down: nn.Conv2d | nn.Linear = nn.Conv2d(
                 layer.in_channels, rank, layer.kernel_size, layer.stride, layer.padding, bias=False  # type: ignore[arg-type]
             )
-            self.up: nn.Module = nn.Conv2d(rank, layer.out_channels, 1, bias=False)
+            self.up: nn.Conv2d | nn.Linear = nn.Conv2d(rank, layer.out_channels, 1, bias=False)
         else:
             self.down = nn.Linear(layer.in_features, rank, bias=False)
             self.up = nn.Linear(rank, layer.out_features, bias=False)
-        nn.init.normal_(self.down.weight, std=self.down.weight[0].numel() ** -0.5)  # type: ignore[arg-type, operator, index]
-        nn.init.zeros_(self.up.weight)  # type: ignore[arg-type]
+        nn.init.normal_(self.down.weight, std=self.down.weight[0].numel() ** -0.5)
+        nn.init.zeros_(self.up.weight)
 
     @property
     def weight(self) -> Tensor:
@@ -76,21 +76,11 @@ def empty_paths(network: nn.Module, rank: int, skip: tuple[str, ...] = ()) -> di
 
 def paths(network: nn.Module) -> dict[str, Tensor]:
     """What `with_low_rank` added to a network, by layer: all that has to be stored."""
-    out = {}
+    out: dict[str, Tensor] = {}
     for name, part in network.named_modules():
         if isinstance(part, LowRank):
-            for end in ("down", "up"):
-                out[f"{name}.{end}"] = part.get_submodule(end).weight.detach()
-    return out  # type: ignore[return-value]
-
-
-def load_paths(network: nn.Module, stored: Mapping[str, Tensor]) -> None:
-    """Give a network of `with_low_rank` the paths that `paths` told."""
-    with torch.no_grad():
-        for name, part in network.named_modules():
-            if isinstance(part, LowRank):
-                for end in ("down", "up"):
-                    part.get_submodule(end).weight.copy_(stored[f"{name}.{end}"])  # type: ignore[operator]
+            out |= {f"{name}.down": part.down.weight.detach(), f"{name}.up": part.up.weight.detach()}
+    return out
 
 
 @torch.no_grad()
@@ -101,6 +91,6 @@ def merged(network: Network, stored: Mapping[str, Tensor]) -> Network:
         name, _, end = key.rpartition(".")
         if end == "down":
             down, up = stored[key], stored[f"{name}.up"]
-            weight = out.get_submodule(name).weight
-            weight.add_((up.flatten(1) @ down.flatten(1)).reshape(weight.shape).to(weight))  # type: ignore[operator, union-attr, arg-type]
+            weight = out.get_parameter(f"{name}.weight")
+            weight.add_((up.flatten(1) @ down.flatten(1)).reshape(weight.shape).to(weight))
     return out

@@ -252,9 +252,10 @@ class FinisherStage:
         made = module(latents.to(device), t.to(device), condition)
         film = self._film(made)
         means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
-        loss = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
+        loss: Tensor = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
-        return loss + self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
+        opposed = self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
+        return opposed + loss
 
     def _opposed(
         self, critic: Critic, real: list[Tensor], told: Tensor, made: list[Tensor], asked: Tensor, weight: float
@@ -288,7 +289,7 @@ class FinisherStage:
         clean = self.autoencoder.encode(films)
         noise = torch.from_numpy(np.random.default_rng(5).standard_normal(tuple(clean.shape), np.float32))
         condition = bare.network.condition(*token_batch(self.texts.ids[rows, 0], torch.device("cpu")))
-        sheet, figures = [films[:6]], {}
+        sheet, figures = [films[:6]], dict[str, float]()
         for time in (0.5, 0.7):
             t = torch.full((len(rows),), time)
             latents = alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise

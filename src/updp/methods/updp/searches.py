@@ -90,7 +90,7 @@ class PromptSearch(OnPack.Options):
     refused: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def choose(cls, given: Mapping[str, Any]) -> Any:
+    def model_for(cls, given: Mapping[str, Any]) -> Any:
         """The search that ``mode`` and ``search`` name."""
         if cls is not PromptSearch:
             return cls
@@ -107,7 +107,7 @@ class PromptSearch(OnPack.Options):
 
     @classmethod
     def names(cls) -> list[str]:
-        every = (PromptSearch, *SEARCHES) if cls is PromptSearch else (cls,)
+        every: tuple[type[PromptSearch], ...] = (PromptSearch, *SEARCHES) if cls is PromptSearch else (cls,)
         return list(dict.fromkeys(name for one in every for name in one.model_fields))
 
     @classmethod
