@@ -107,7 +107,7 @@ class PromptSearch(OnPack.Options):
 
     @classmethod
     def names(cls) -> list[str]:
-        every = (PromptSearch, *SEARCHES) if cls is PromptSearch else (cls,)
+        every: tuple[type[PromptSearch], ...] = (PromptSearch, *SEARCHES) if cls is PromptSearch else (cls,)
         return list(dict.fromkeys(name for one in every for name in one.model_fields))
 
     @classmethod
