@@ -31,14 +31,14 @@ class MethodOptions(BaseModel):
         for name in given:
             if name not in known:
                 raise BadOption(unknown("option", name, known))
-        chosen = cls.choose(given)
+        chosen = cls.model_for(given)
         try:
             return chosen(**given)
         except ValidationError as error:
             raise BadOption(describe_fault(error)) from None
 
     @classmethod
-    def choose(cls, given: Mapping[str, Any]) -> type[Self]:
+    def model_for(cls, given: Mapping[str, Any]) -> type[Self]:
         """The model that these options belong to, where a method has several."""
         return cls
 

@@ -90,7 +90,7 @@ class PromptSearch(OnPack.Options):
     refused: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def choose(cls, given: Mapping[str, Any]) -> Any:
+    def model_for(cls, given: Mapping[str, Any]) -> Any:
         """The search that ``mode`` and ``search`` name."""
         if cls is not PromptSearch:
             return cls
