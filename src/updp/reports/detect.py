@@ -204,8 +204,9 @@ class Detector:
         a, b = self._edges(known, a, b, kind)
         if a >= b:
             return []
-        if a and known[a - 1].stem in _CODE_SYSTEMS:
-            return []  # "CPT 71046"
+        before = [k.stem for k in known[max(0, a - 2) : a]]
+        if before and (before[-1] in _CODE_SYSTEMS or (len(before[-1]) == 1 and before[0] in _CODE_SYSTEMS)):
+            return []  # "CPT 71046", "LCD L35008"
         start, end = tokens.starts[a], tokens.ends[b - 1]
         piece = text[start:end]
         words = [k for k in known[a:b] if k.alpha]

@@ -209,11 +209,14 @@ class Rules:
         out: list[tuple[int, int, Span]] = []
         words = tokens.words
         n = len(words)
+        listed = 0  # where a list of people ends
         for i, k in enumerate(known):
             call = k.call
             if not call or call in _NO_NAME:
                 continue
             if call == ",":
+                if i < listed:
+                    continue  # it parts two people of a list
                 if 0 < i < n - 1 and tokens.starts[i - 1] not in shield and self._listed(tokens, known, i):
                     end = self._run(tokens, known, i + 1, 2)
                     if end > i + 1:
@@ -229,6 +232,7 @@ class Rules:
             elif call == ":":
                 if i and known[i - 1].stem in _LIST_FIELDS and (people := self._people(tokens, known, i + 1)):
                     out += [(a, b, found(tokens, known, a, b, 0.9, "list of people")) for a, b in people]
+                    listed = people[-1][1]
                 elif i and known[i - 1].stem in _NAME_FIELDS:
                     self._after_field(text, tokens, known, i, out)
                 elif i and known[i - 1].alpha and i + 2 < n and known[i + 1].given >= "2":
