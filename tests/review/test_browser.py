@@ -342,7 +342,7 @@ def test_a_hand_out_works_as_a_file_and_its_answers_come_back(chromium, place, t
     shown(page, last)
     assert page.locator("#quality input:checked").get_attribute("value") == "5"
     assert page.locator("#finished").is_hidden()
-    assert faults(page, page.url, ready="body[data-shown]") == []
+    assert faults(page, page.url, ready="#finished") == []
     data = json.loads(path.read_text())
     data["answers"][0]["quality"] = 5
     path.write_text(json.dumps(data))

@@ -101,12 +101,12 @@ def test_side_markers_leave_originals_where_released_films_have_none(made, key):
 
     pair = beside(released(made), made / "export", key)
 
-    def kept(tallies):
+    def painted(tallies):
         line = dict(module._screen(replace(pair, facts={**pair.facts, "tallies": tallies}), key))
-        return line["screen"].text.keep
+        return line["screen"].text.paint_kept
 
-    assert "l" in kept({})
-    assert kept({CHECKED: 3}) == frozenset()
+    assert not painted({})
+    assert painted({CHECKED: 3})
 
 
 def test_an_altered_release_gives_no_study(made, key, tmp_path):

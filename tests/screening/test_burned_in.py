@@ -131,6 +131,17 @@ def test_markers_and_acquisition_words_stay(text):
     assert [(box.why, box.painted) for box in result.boxes] == [("rule", False)]
 
 
+@pytest.mark.parametrize("text", ["L", "R", "PA", "AP PORTABLE", "L 14:32"])
+def test_markers_go_where_even_they_would_tell_a_film(text):
+    film = FILM.copy()
+    film[20:36, 20:140] = 1.0
+    told = TextScreen(BurnedInPolicy(), Told([line(text)]))
+    told.paint_kept = True
+    result = told.screen(film)
+    assert all(box.painted for box in result.boxes)
+    assert result.pixels[20:36, 20:140].max() < 1
+
+
 @pytest.mark.parametrize(
     "text",
     ["QUIBBLESWORTH", "MRN 77419", "14:32", "10:32:07", "2019-03-14", "St Quibble", "JQ 3", "山田太郎様", "12345"],

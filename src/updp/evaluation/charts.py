@@ -224,7 +224,8 @@ def dumbbells(rows: Sequence[tuple[str, float, float]], left: str, right: str, s
 def agreement(rows: Sequence[str], series: Sequence[tuple[str, Sequence[tuple[float, float, float] | None]]]) -> Markup:
     """Kappas with their intervals, a row a finding and a mark a reader; what is called almost perfect is shaded."""
     step = 0.62 / max(1, len(series) - 1)
-    ends = [low for _, points in series for point in points if point for low in point[1:2]]
+    least = min((point[1] for _, points in series for point in points if point), default=0.0)
+    begin = math.floor(10 * least) / 10 if least < 0 else max(0.0, math.floor(10 * least - 1) / 10)
     with _drawing(1000, 110 + max(34, 15 * len(series)) * len(rows), "Kappa of each finding and reader") as drawing:
         axes = drawing.figure.subplots()
         axes.axvspan(0.8, 1.0, color=GOOD, linewidth=0, zorder=0.5)
@@ -235,11 +236,12 @@ def agreement(rows: Sequence[str], series: Sequence[tuple[str, Sequence[tuple[fl
             known = [(row + shift, *point) for row, point in enumerate(points) if point]
             heights = [point[0] for point in known]
             axes.hlines(heights, [p[2] for p in known], [p[3] for p in known], color=colour, linewidth=2)
-            axes.plot([p[1] for p in known], heights, marker, color=colour, markersize=8, label=name, clip_on=False)
+            axes.plot(
+                [p[1] for p in known], heights, marker, color=colour, markersize=8, label=name, clip_on=False, zorder=5
+            )
         for row in range(1, len(rows)):
             axes.axhline(row - 0.5, color=LINE, linewidth=1)
-        low = math.floor(10 * min(0.0, *ends, 0.0)) / 10
-        axes.set(xlim=(low, 1.0), ylim=(len(rows) - 0.5, -0.5), xlabel="kappa  (0: chance, 1: always alike)")
+        axes.set(xlim=(begin, 1.0), ylim=(len(rows) - 0.5, -0.5), xlabel="kappa  (0: chance, 1: always alike)")
         axes.set_yticks(range(len(rows)), rows)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")

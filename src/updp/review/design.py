@@ -233,7 +233,7 @@ def _screen(pair: Beside, key: Key) -> list[tuple[str, stations.Station]]:
     if pair.facts["tallies"].get(CHECKED):
         for _, station in line:
             if isinstance(station, stations.Screen):
-                station.text.keep = frozenset()
+                station.text.paint_kept = True
     return line
 
 

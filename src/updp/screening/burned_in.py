@@ -133,6 +133,7 @@ class TextScreen:
     def __init__(self, policy: BurnedInPolicy, reader: Reader | None = None) -> None:
         self.policy = policy
         self.keep = kept_words(policy)
+        self.paint_kept = False  # whether words that may stay are painted over as well
         self._reader = reader
 
     def screen(
@@ -229,7 +230,7 @@ class TextScreen:
         if all(stays):
             # more strokes than letters: initials beside a side marker, of which the marker alone was read
             explained = line.letters > 2 or line.strokes <= line.letters
-            return [Box(*line.rect, why="rule", painted=False)] if explained else doubt
+            return [self._kept(line.rect, film.shape)] if explained else doubt
         if not _is_text(line):
             return doubt
         if not any(stays):
@@ -238,9 +239,12 @@ class TextScreen:
         for start, end, keep in _stretches(words, stays, len(line.text)):
             rect = _part(line, start, end)
             boxes.append(
-                Box(*rect, why="rule", painted=False) if keep else Box(*_padded(rect, film.shape, 0.1), "ocr", True)
+                self._kept(rect, film.shape) if keep else Box(*_padded(rect, film.shape, 0.1), "ocr", True)
             )
         return boxes
+
+    def _kept(self, rect: Rect, shape: tuple[int, ...]) -> Box:
+        return Box(*(_padded(rect, shape) if self.paint_kept else rect), why="rule", painted=self.paint_kept)
 
     def _stays(self, word: str) -> bool:
         plain = word.strip(".,:;()[]<>*-_|/'\"").lower()

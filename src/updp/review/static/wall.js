@@ -137,6 +137,7 @@
     height = side + LABEL;
     sheet.style.height = Math.ceil(total / columns) * height + GAP + "px";
     wall.style.setProperty("--side", side + "px");
+    wall.style.setProperty("--row", columns * side + "px");
     lines.forEach((line) => { empty(line); line.remove(); });
     lines.clear();
     y = wall.scrollTop;
