@@ -62,6 +62,14 @@ _MONTH_OR_DAY = re.compile(
 _DATE_WORDS = word_class("months") | word_class("weekdays") | word_class("date_words")
 
 
+@lru_cache(maxsize=1)
+def _dicom_keywords() -> frozenset[str]:
+    """Keywords of DICOM attributes in lower case; one word alone may be a town's."""
+    from pydicom.datadict import keyword_dict
+
+    return frozenset(name.lower() for name in keyword_dict if sum(c.isupper() for c in name) > 1)
+
+
 class Detector:
     """All layers, loaded once. ``extra_block`` and ``extra_allow`` are the policy's own terms."""
 
@@ -218,6 +226,8 @@ class Detector:
                 return []
             if (words and all(k.rank == "3" for k in words)) or score < 0.5:
                 return []
+            if len(words) == 1 and piece.lower() in _dicom_keywords():
+                return []  # "StudyDate 20190314" in a comment that a viewer wrote
             if kind == "LOC" and len(words) == 1 and score < 0.9 and not _behind_where(known, a):
                 word = words[0]
                 if word.rank > "1" and word.strength < "2" and word.stem not in self._lexemes.place_words:
