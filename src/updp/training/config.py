@@ -65,7 +65,13 @@ class PackConfig:
         default_factory=lambda: {"widths": [128, 256, 320], "embedding": 512, "sentence_layers": 2}
     )
     sampling: dict[str, Any] = field(
-        default_factory=lambda: {"steps": 20, "guidance": 2.0, "grid": "cosine", "guided": [0.1, 0.95]}
+        default_factory=lambda: {
+            "steps": 6,
+            "guidance": 2.0,
+            "grid": "even",
+            "guided": [0.3, 0.97],
+            "finish": [0.75, 0.5],
+        }
     )
     encoder_size: int = 160  # size of the films for identity and classifier
     code: StageConfig = _CODE

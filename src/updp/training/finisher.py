@@ -229,27 +229,29 @@ class FinisherStage:
         count = self.config.batch if self.own is None else (self.config.batch + 1) // 2
         rows, draws = rng.choice(self.rows, count), rng.integers(self.texts.ids.shape[1], size=count)
         ids, said = self.texts.ids[rows, draws], self.texts.said[rows, draws]
-        told = torch.from_numpy(said.astype(np.float32))
+        told = torch.from_numpy(said.astype(np.float32)).to(device)
+        self.autoencoder.to(device)
+        self.features.to(device)
         view = draw_view(rng, self.corpus.films.shape[1])
         with torch.no_grad():
-            clean = self.autoencoder.encode(as_tensor(self.corpus.films[rows]))
+            clean = self.autoencoder.encode(as_tensor(self.corpus.films[rows]).to(device))
             low, high = TIMES
             places = (rng.permutation(count) + rng.random()) / count
-            t = torch.from_numpy((low + (high - low) * places).astype(np.float32))
-            noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32))
+            t = torch.from_numpy((low + (high - low) * places).astype(np.float32)).to(device)
+            noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32)).to(device)
             latents = alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise
             real = self._film(clean)
             maps = self._maps(view(real))
         asked = told
         if self.own is not None:
             chosen = rng.choice(len(self.own.times), self.config.batch - count)
-            latents = torch.cat([latents, torch.from_numpy(self.own.latents[chosen]).float()])
-            t = torch.cat([t, torch.from_numpy(self.own.times[chosen])])
+            latents = torch.cat([latents, torch.from_numpy(self.own.latents[chosen]).float().to(device)])
+            t = torch.cat([t, torch.from_numpy(self.own.times[chosen]).to(device)])
             ids = np.concatenate([ids, self.own.ids[chosen]])
-            asked = torch.cat([told, torch.from_numpy(self.own.said[chosen].astype(np.float32))])
+            asked = torch.cat([told, torch.from_numpy(self.own.said[chosen].astype(np.float32)).to(device)])
         with torch.no_grad():
             condition = bare.network.condition(*token_batch(ids, device))
-        made = module(latents.to(device), t.to(device), condition)
+        made = module(latents, t, condition)
         film = self._film(made)
         means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
         loss: Tensor = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
@@ -282,6 +284,7 @@ class FinisherStage:
     def validate(self, module: nn.Module) -> dict[str, float]:
         """Power by band of films finished from the noised latents of validation films, and how far they moved."""
         bare: Any = module.to("cpu")
+        self.autoencoder.to("cpu")
         rows = np.flatnonzero((self.corpus.splits == "val") & self.texts.usable())[:48]
         if not len(rows):
             return {}
