@@ -36,6 +36,20 @@ def is_medical(lower: str) -> bool:
 SLIP = -1
 
 
+#: Features in a word's own place, seen from the word behind, before, two behind, two before, and in its own
+#: place where nothing is written with capitals; the word as its neighbours know it, and what sort it is to them.
+Known = tuple[
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    tuple[bytes, ...],
+    str,
+    str,
+]
+
+
 class Lexeme:
     """A word as it is written, and what the lists say of it."""
 
@@ -88,19 +102,7 @@ class Lexeme:
     # also a name), ",", ":" or ""; or elsewhere:
     # "head" (behind an eponym), "where" (before a place), "letters" (perhaps a hospital's), "state" (its code).
     call: str
-    features: (
-        tuple[
-            tuple[bytes, ...],
-            tuple[bytes, ...],
-            tuple[bytes, ...],
-            tuple[bytes, ...],
-            tuple[bytes, ...],
-            tuple[bytes, ...],
-            str,
-            str,
-        ]
-        | None
-    )
+    features: Known | None
 
     def nameable(self, capital: bool = True) -> bool:
         """Whether the word can be (part of) a name where a name is expected."""

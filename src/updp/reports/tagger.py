@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
-from updp.reports.lexeme import SLIP, Lexeme, Lexemes, is_medical
+from updp.reports.lexeme import SLIP, Known, Lexeme, Lexemes, is_medical
 from updp.reports.lexicon import LayerMissing, read_data
 
 #: A window reaches this many words to both sides of a suspicious one.
@@ -22,20 +22,6 @@ REACH = 2
 #: What stands for a name that a rule has found.
 NAME = "<name>"
 _REMEMBERED = 200_000
-
-#: Features in a word's own place, seen from the word behind, before, two behind, two before, and in its own
-#: place where nothing is written with capitals; the word as its neighbours know it, and what sort it is to them.
-Known = tuple[
-    tuple[bytes, ...],
-    tuple[bytes, ...],
-    tuple[bytes, ...],
-    tuple[bytes, ...],
-    tuple[bytes, ...],
-    tuple[bytes, ...],
-    str,
-    str,
-]
-
 
 class _Pairs(dict[tuple[str, str], bytes]):
     """A neighbour and a sort of word to the feature of both, made when they are first met."""
