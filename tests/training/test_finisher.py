@@ -14,7 +14,7 @@ from updp.models.lapped import LappedAutoencoder
 from updp.models.samplers import Sampling
 from updp.training.corpus import prepare_corpus
 from updp.training.finisher import Critic, FinisherStage, draw_view, own_half_way
-from updp.training.generator import Rows, draw_texts, unet_config
+from updp.training.generator import Rows, draw_texts, token_batch, unet_config
 from updp.training.loop import run_stage
 from updp.training.tokenizer import train_tokenizer
 
@@ -102,3 +102,23 @@ def test_one_step_shows_the_critic_the_same_part_of_real_and_made_films():
         view = draw_view(rng, 64)
         assert view(films).shape[-2:] == (48, 48)
         assert torch.equal(view(films), view(films))
+
+
+def test_a_second_look_is_learned_from_what_the_sampler_shows_it(parts, monkeypatch):
+    """With one time to look again at, finishing from the stage's latents is the sampler's second look."""
+    _, _, texts, autoencoder, unet = parts
+    monkeypatch.setattr("updp.training.finisher.AGAIN_TIMES", (0.5, 0.5))
+    stage, _ = stage_of(parts)
+    for name, value in stage.module.network.named_parameters():
+        if name.endswith("up.weight"):
+            torch.nn.init.normal_(value, std=0.02, generator=torch.Generator().manual_seed(4))
+    generator = Generator(stage.finished(stage.module), autoencoder, None, SIZE, Sampling(**TINY.sampling))
+    latents = torch.randn(3, 8, SIZE // 16, SIZE // 16, generator=torch.Generator().manual_seed(2))
+    condition = unet.condition(*token_batch(texts.ids[:3, 0], torch.device("cpu")))
+    with torch.no_grad():
+        first = torch.full((3,), 0.75)
+        shown, times = stage._look_again(stage.module, latents, first, condition, np.random.default_rng(0))
+        assert times.tolist() == [0.5] * 3
+        ours = stage.module(shown, times, condition)
+        assert torch.allclose(ours, generator.finish(latents, condition, [0.75, 0.5]), atol=1e-4)
+        assert not torch.allclose(ours, stage.module(latents, first, condition), atol=1e-2)

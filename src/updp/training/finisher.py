@@ -5,7 +5,8 @@ early in training, ribs and vessels average out. The finisher starts from the ge
 low-rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et
 al. 2022, arXiv 2112.07804). The critic looks at features of an ImageNet network that stays as it is (Sauer et al. 2021,
 arXiv 2111.01007), at four depths, and at whether a film fits what its text says. Half of the latents are noised real
-films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some steps.
+films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some steps, or the
+finisher's film of them, noised back for a second look as the sampler does it.
 Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
 """
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 #: Times of noised real latents, and of the generator's own.
 TIMES, OWN_TIMES = (0.35, 0.88), (0.8, 0.7, 0.6, 0.5)
+#: Of the generator's own latents at `AGAIN_FROM` or later, the share that gets a second look, and times of it.
+AGAIN, AGAIN_FROM, AGAIN_TIMES = 0.5, 0.69, (0.42, 0.6)
 #: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
 MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
 _BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
@@ -251,6 +254,10 @@ class FinisherStage:
             asked = torch.cat([told, torch.from_numpy(self.own.said[chosen].astype(np.float32)).to(device)])
         with torch.no_grad():
             condition = bare.network.condition(*token_batch(ids, device))
+            again = np.flatnonzero((t.cpu().numpy() >= AGAIN_FROM) & (rng.random(len(t)) < AGAIN))
+            again = torch.from_numpy(again[again >= count]).to(device)
+            if len(again):
+                latents[again], t[again] = self._look_again(bare, latents[again], t[again], condition.rows(again), rng)
         made = module(latents, t, condition)
         film = self._film(made)
         means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
@@ -258,6 +265,17 @@ class FinisherStage:
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
         opposed = self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
         return opposed + loss
+
+    def _look_again(
+        self, finisher: WithCritic, latents: Tensor, times: Tensor, condition: Condition, rng: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Latents and times of a second look: the finisher's film with the noise that it took out of it."""
+        low, high = AGAIN_TIMES
+        later = torch.from_numpy((low + (high - low) * rng.random(len(times))).astype(np.float32)).to(times.device)
+        (a, s), (b, r) = ((alpha(t)[:, None, None, None], sigma(t)[:, None, None, None]) for t in (times, later))
+        clean = finisher(latents, times, condition)
+        noise = (latents - a * clean) / s
+        return b * clean + r * noise, later
 
     def _opposed(
         self, critic: Critic, real: list[Tensor], told: Tensor, made: list[Tensor], asked: Tensor, weight: float
