@@ -28,6 +28,7 @@ TINY = PackConfig(name="miniature", size=SIZE, imagenet=False, frozen=0, vocabul
     vlm_text={"steps": 3, "batch": 16, "warmup": 1},
     generator_text={"steps": 2, "batch": 8, "warmup": 1},
     generator={"steps": 4, "batch": 8, "warmup": 1},
+    attributes={"steps": 3, "batch": 8, "warmup": 1},
     generator_finisher={"steps": 2, "batch": 4, "warmup": 1},
     identity={"steps": 3, "batch": 8, "warmup": 1},
     classifier={"steps": 3, "batch": 8, "warmup": 1},

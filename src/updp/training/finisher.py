@@ -4,7 +4,8 @@ The mean squared error that diffusion learns by asks for the mean of all films t
 early in training, ribs and vessels average out. The finisher starts from the generator's own weights and learns
 low-rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et
 al. 2022, arXiv 2112.07804). The critic looks at features of an ImageNet network that stays as it is (Sauer et al. 2021,
-arXiv 2111.01007), at four depths, and at whether a film fits what its text says. Half of the latents are noised real
+arXiv 2111.01007), at four depths, and at whether a film fits what its text says. A `Reader` that learned from real
+films what a text can say holds the film to it. Half of the latents are noised real
 films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some steps, or the
 finisher's film of them, noised back for a second look as the sampler does it.
 Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
@@ -31,6 +32,7 @@ from updp.models.backbone import EfficientNetLite0, settled
 from updp.models.generator import Condition, Generator, UNet
 from updp.models.low_rank import paths, with_low_rank
 from updp.models.samplers import alpha, sigma
+from updp.training.attributes import Reader
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import relative_power
@@ -48,6 +50,7 @@ TIMES, OWN_TIMES = (0.35, 0.88), (0.8, 0.7, 0.6, 0.5)
 AGAIN, AGAIN_FROM, AGAIN_TIMES = 0.5, 0.69, (0.42, 0.6)
 #: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
 MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
+READ = 0.5  # weight of what the reader misses in a film
 _BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
 _MAPS = {2: 24, 4: 40, 10: 112, 15: 320}  # blocks of the ImageNet network that the critic sees, and their channels
 _VIEW = 0.75  # side of what the critic sees, of the film's: a crop, or the whole film made smaller
@@ -176,6 +179,13 @@ def draw_view(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]
     return lambda films: films[:, :, top : top + side, left : left + side]
 
 
+def draw_shift(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]:
+    """What the reader sees: nearly the whole film, never twice at the same place."""
+    side = int(rng.integers(size * 7 // 8, size + 1))
+    top, left = (int(v) for v in rng.integers(0, size - side + 1, 2))
+    return lambda films: films[:, :, top : top + side, left : left + side]
+
+
 class FinisherStage:
     name = "generator-finisher"
 
@@ -190,8 +200,11 @@ class FinisherStage:
         own: HalfWay | None = None,
         directory: Path | None = None,
         imagenet: bool = True,
+        reader: Reader | None = None,
     ) -> None:
-        """`start` is the generator; `own` latents of it; `imagenet` false leaves the critic's network untrained."""
+        """`start` is the generator; `own` latents of it; `reader` holds films to their texts; `imagenet` false leaves
+        the critic's network untrained."""
+        self.reader = reader
         self.corpus, self.config, self.texts, self.own = corpus, config, texts, own
         self.autoencoder = autoencoder.eval().requires_grad_(False)
         self.start, self.rank, self.directory, self.step = start, rank, directory, 0
@@ -262,6 +275,8 @@ class FinisherStage:
         film = self._film(made)
         means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
         loss: Tensor = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
+        if self.reader is not None:
+            loss = loss + READ * self.reader.to(device).misses(draw_shift(rng, film.shape[-1])(film), asked)
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
         opposed = self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
         return opposed + loss

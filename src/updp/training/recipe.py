@@ -26,6 +26,7 @@ from updp.models.lpips import Lpips, installed_weights
 from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
 from updp.models.samplers import Sampling
 from updp.models.vlm import VisionLanguage
+from updp.training.attributes import AttributesStage, Reader
 from updp.training.autoencoder import CodeStage, DecoderStage, WithAdversary
 from updp.training.card import card, describe_pack
 from updp.training.classifier import ClassifierStage
@@ -33,7 +34,7 @@ from updp.training.codes import codes_of
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, load_corpus, prepare_corpus
 from updp.training.finisher import FinisherStage, own_half_way
-from updp.training.generator import GeneratorStage, GeneratorTextStage, draw_texts, unet_config
+from updp.training.generator import GeneratorStage, GeneratorTextStage, Texts, draw_texts, unet_config
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
 from updp.training.thresholds import thresholds
@@ -42,10 +43,11 @@ from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 
 #: Keys of `PackConfig` that are stages, in the order they run; a checkpoint bears the name with hyphens.
 STAGES = (
-    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "generator_finisher", "decoder_own"),
+    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "attributes"),
+    *("generator_finisher", "decoder_own"),
     *("identity", "classifier"),
 )
-_MAY_LACK = ("generator_finisher", "decoder_own")  # stages that a run may leave out
+_MAY_LACK = ("attributes", "generator_finisher", "decoder_own")  # stages that a run may leave out
 Say = Callable[[str], None]
 
 
@@ -147,11 +149,22 @@ class Recipe:
             own = own_half_way(drawing, texts, stage.rows, count, self.directory, self.config.seed) if count else None
             finisher = FinisherStage(
                 self.corpus, last, autoencoder, texts, module, self.config.finisher, own, self.directory,
-                self.config.imagenet,
+                self.config.imagenet, self.reader(texts, stop_after),
             )  # fmt: skip
             module = finisher.finished(self._run(finisher, last, stop_after))
         wanted = self.config.own_latents if self.config.decoder_own.steps else 0
         return module, stage.own_latents(module, wanted, self.config.seed) if wanted else None
+
+    def reader(self, texts: Texts, stop_after: float | None = None) -> Reader | None:
+        """What holds the finisher to its texts; None where no stage of that kind is asked for."""
+        config = self.config.attributes
+        if not config.steps:
+            return None
+        stage = AttributesStage(
+            self.corpus, config, texts, self.config.encoder_size, self.imagenet(), self.config.frozen, self.directory,
+            self.config.looks,
+        )  # fmt: skip
+        return stage.reader(self._run(stage, config, stop_after))
 
     def identity(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Identity:
         config = self.config.identity
