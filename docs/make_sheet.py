@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from updp.bench.prompts import validation_studies
 from updp.core.record import Study
+from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP
 
 #: One film of each, in this order, so that the sheet shows what findings look like.
@@ -37,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("docs/pictures/updp-before-after.png"))
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     asked = parser.parse_args()
     studies = chosen(asked.data)
     made = UPDP(pack=asked.pack).deidentify(studies, None, [np.random.default_rng([7, i]) for i in range(len(studies))])

@@ -21,6 +21,7 @@ from updp.core.cache import FolderCache
 from updp.core.measurement import Measurement
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, split_of
+from updp.domains.chest import PACK
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.probes import PROBES, probes
@@ -159,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a source of films with several a patient")
     parser.add_argument("--films", type=int, default=2000)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--steps", type=int, help="of the Siamese net; 0 leaves it out")
     parser.add_argument("--networks", nargs="*", help="looked through beside the identity network")

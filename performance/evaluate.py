@@ -17,6 +17,7 @@ from pathlib import Path
 
 from updp.core.global_state import quiet
 from updp.core.keys import Key
+from updp.domains.chest import PACK
 from updp.evaluation.cohort.load import load_case
 from updp.evaluation.evaluate import budget_of, learned_in, run_probes
 from updp.evaluation.probes import probes
@@ -50,7 +51,7 @@ def evaluated(out: Path, source: Path, key: Key, cache: Path, quick: bool, seed:
     folder = located(out)
     laps = Laps()
     case = load_case(folder, source, key, cache=cache / "films")
-    pack = load_pack("cxr256")
+    pack = load_pack(PACK)
     run_probes(
         case.exhibit,
         pack,

@@ -23,6 +23,7 @@ from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.questions import QUESTIONS
 from updp.core.record import Study
+from updp.domains.chest import PACK
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.unseen import unseen
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--patients", type=int, default=60)
     parser.add_argument("--most", type=int, default=8, help="films per patient")
     parser.add_argument("--kinds", nargs="+", default=["noise", "shuffled", "planted", "keep", "blur", "dp-pix"])
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--draws", type=int, default=1000)
     options = parser.parse_args()
     packs = [load_pack(name, verify=False) for name in (options.pack, WEIGHTS)]

@@ -10,12 +10,13 @@ import json
 from pathlib import Path
 
 from updp.bench.pack import PARTS, QUICK, bench_pack
+from updp.domains.chest import PACK
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", type=Path, required=True)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(QUICK))
     parser.add_argument("--films", type=int, default=320, help="generated films for the generator's figures")
     parser.add_argument("--seed", type=int, default=0)

@@ -18,6 +18,7 @@ from faker import Faker
 
 from updp.bench.ablation import validation_studies
 from updp.core.record import Report, Study
+from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP
 from updp.models import load_pack
 from updp.release.residual import residual_spans
@@ -57,7 +58,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--prompts", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
     pack = load_pack(asked.pack)

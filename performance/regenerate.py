@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from updp.domains.chest import PACK
+
 REPOSITORY = Path(__file__).parents[1]
 CERTIFICATES = REPOSITORY / "src" / "updp" / "release" / "certificates"
 #: Settings whose certificates ship: the default ones.
@@ -105,7 +107,7 @@ def main() -> None:
     parser.add_argument("--chestxray14", type=Path, required=True)
     parser.add_argument("--iu-xray", type=Path)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--install", action="store_true", help="put the certificates into the package")

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from updp.bench.ablation import validation_studies
 from updp.core.global_state import limited
+from updp.domains.chest import PACK
 from updp.methods.updp.alignment import align, start
 from updp.methods.updp.method import UPDP, words_of
 from updp.methods.updp.mma import greedy_coordinate
@@ -74,7 +75,7 @@ class Literal:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--films", type=int, default=8)
     parser.add_argument("--steps", type=int, default=3)
     asked = parser.parse_args()

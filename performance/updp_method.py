@@ -21,6 +21,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from updp.bench.ablation import validation_studies
+from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP
 from updp.models import load_pack
 from updp.models.samplers import alpha, sigma
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--films", type=int, default=32, help="of the default; the literal loop takes a fourth")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     asked = parser.parse_args()
     default, literal = UPDP(pack=asked.pack), UPDP(pack=asked.pack, mode="literal")
     pack = load_pack(asked.pack)

@@ -19,6 +19,7 @@ import numpy as np
 
 from updp.core.cache import FolderCache, Layered, MemoryCache
 from updp.core.measurement import Measurement
+from updp.domains.chest import PACK
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.probes import probes
 from updp.evaluation.probes.base import Budget
@@ -80,7 +81,7 @@ def main() -> None:
     parser.add_argument("--source", required=True, help="prefix of the film ids, as chestxray14 or iu_xray")
     parser.add_argument("--release", default="blur:4")
     parser.add_argument("--films", type=int, default=2000)
-    parser.add_argument("--pack", default="cxr256")
+    parser.add_argument("--pack", default=PACK)
     parser.add_argument("--only", nargs="*", help="experiments by name; all by default")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", type=int, default=2)

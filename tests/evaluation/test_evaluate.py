@@ -13,6 +13,7 @@ from updp.core.measurement import Measurement, find
 from updp.core.policy import Policy
 from updp.core.questions import Exemption, Outcome
 from updp.core.storage import OutputError
+from updp.domains.chest import PACK
 from updp.evaluation.cohort.load import NotComparable
 from updp.evaluation.evaluate import evaluate, run_probes
 from updp.release.assemble import finished
@@ -150,7 +151,7 @@ def test_the_pack_is_the_releases_own_unless_another_is_asked_for(made, key, tmp
 
     def record(name, verify=True):
         asked.extend([name] if verify else [])  # certificates look a pack up without opening it
-        return load("cxr256", verify)
+        return load(PACK, verify)
 
     monkeypatch.setattr(updp.models, "load_pack", record)
     judge(made, key, passing(), out=tmp_path / "a")
@@ -175,7 +176,7 @@ def test_evidence_holds_every_measurement_and_how_it_was_made(made, key):
     about = facts["evaluation"]
     assert about["seed"] == 7
     assert about["budget"]["pairs"] == 100
-    assert about["pack"]["name"] == "cxr256"
+    assert about["pack"]["name"] == PACK
     assert len(about["pack"]["sha256"]) == len(about["manifest_sha256"]) == 64
     assert sum(about["patients"].values()) == 20
     assert facts["counts"]["released"] == 40

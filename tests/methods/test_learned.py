@@ -5,6 +5,7 @@ import pytest
 
 from tests.methods.tiny_weights import streams, studies
 from updp.core.reasons import Reason
+from updp.domains.chest import PACK
 from updp.methods import LEARNED, UnknownMethod, make_method
 from updp.methods.learned import WEIGHTS, check_weights
 from updp.models.pack import load_pack
@@ -14,7 +15,7 @@ NAMES = list(LEARNED)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_weights_that_ship_fit_the_pack_that_ships(name):
-    check_weights(name, WEIGHTS, "cxr256")
+    check_weights(name, WEIGHTS, PACK)
 
 
 def test_the_weights_that_ship_are_small_and_their_card_names_each_method():

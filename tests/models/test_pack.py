@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 
+from updp.domains.chest import PACK
 from updp.models import PackError, list_packs, load_pack
 from updp.models.identity import Identity
 from updp.models.pack import embedded_packs, role_entry, save_weights, write_pack_toml
@@ -136,15 +137,15 @@ def test_looking_at_packs_does_not_import_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.skipif(not (embedded_packs() / "cxr256").is_dir(), reason="no embedded pack in this build")
+@pytest.mark.skipif(not (embedded_packs() / PACK).is_dir(), reason="no embedded pack in this build")
 class TestEmbedded:
     def test_it_is_whole_small_and_fills_every_role(self):
-        pack = load_pack("cxr256")
+        pack = load_pack(PACK)
         assert set(pack.info["roles"]) == {"autoencoder", "vlm", "generator", "identity", "classifier"}
         assert sum(f.stat().st_size for f in pack.path.rglob("*") if f.is_file()) <= 90 * 2**20
 
     def test_its_generator_makes_films_and_its_networks_look_at_them(self):
-        pack = load_pack("cxr256")
+        pack = load_pack(PACK)
         made = pack.generator.generate(["The heart is enlarged."], [7], steps=3)
         assert made.shape == (1, 1, 256, 256)
         assert made.std() > 0.05
@@ -152,7 +153,7 @@ class TestEmbedded:
         assert pack.autoencoder.decode(pack.autoencoder.encode(made)).sub(made).abs().mean() < 0.05
 
     def test_its_vocabulary_holds_names_to_block(self):
-        words = load_pack("cxr256").vlm.tokenizer.get_vocab()
+        words = load_pack(PACK).vlm.tokenizer.get_vocab()
         assert {"smith", "january", "male", "cardiomegaly"} <= set(words)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from updp.domains.chest import PACK
 from updp.evaluation.cohort.settings import BadPlan, MethodPlan, Setting, read_plan, settings
 from updp.methods import METHODS, UnknownMethod
 
@@ -23,19 +24,19 @@ options = {b = 4}
 
 def test_every_method_is_tried_at_its_own_strengths_else_at_those_of_all():
     four = MethodPlan(name="dp-pix", options={"b": 4})
-    assert [s.label for s in settings(["keep", four], [0.2, 0.4], "cxr256")] == [
+    assert [s.label for s in settings(["keep", four], [0.2, 0.4], PACK)] == [
         "keep",
         "dp-pix (b=4) 0.2",
         "dp-pix (b=4) 0.4",
     ]
     own = MethodPlan(name="dp-pix", options={"b": 4}, strengths=(0.1,))
-    assert [s.label for s in settings(["blur", own], [0.2], "cxr256")] == ["blur 0.2", "dp-pix (b=4) 0.1"]
-    assert settings(["dp-pix"], None, "cxr256")[0].strength == pytest.approx(0.6667)
+    assert [s.label for s in settings(["blur", own], [0.2], PACK)] == ["blur 0.2", "dp-pix (b=4) 0.1"]
+    assert settings(["dp-pix"], None, PACK)[0].strength == pytest.approx(0.6667)
 
 
 def test_a_plan_file_names_methods_options_and_strengths(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN)
-    found = settings(read_plan(tmp_path / "plan.toml"), [0.5], "cxr256")
+    found = settings(read_plan(tmp_path / "plan.toml"), [0.5], PACK)
     assert [s.label for s in found] == ["keep", "dp-pix (b=4) 0.1", "dp-pix (b=4) 0.7"]
 
 
@@ -70,7 +71,7 @@ def test_a_plan_file_that_is_not_there_is_said(tmp_path):
 @pytest.mark.parametrize("wrong", [("magic", {}), ("dp-pix", {"b": 0}), ("dp-pix", {"colour": "red"})])
 def test_wrong_methods_and_options_are_refused_before_any_film_is_read(wrong):
     with pytest.raises(UnknownMethod):
-        settings([MethodPlan(name=wrong[0], options=wrong[1])], None, "cxr256")
+        settings([MethodPlan(name=wrong[0], options=wrong[1])], None, PACK)
 
 
 def test_a_method_that_takes_a_pack_gets_the_pack_of_the_bench_and_no_other_does(tmp_path):
