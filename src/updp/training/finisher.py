@@ -50,7 +50,7 @@ TIMES, OWN_TIMES = (0.35, 0.88), (0.8, 0.7, 0.6, 0.5)
 AGAIN, AGAIN_FROM, AGAIN_TIMES = 0.5, 0.69, (0.42, 0.6)
 #: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
 MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
-READ = 0.5  # weight of what the reader misses in a film
+READ = 1.0  # weight of what the reader misses in a film
 _BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
 _MAPS = {2: 24, 4: 40, 10: 112, 15: 320}  # blocks of the ImageNet network that the critic sees, and their channels
 _VIEW = 0.75  # side of what the critic sees, of the film's: a crop, or the whole film made smaller
