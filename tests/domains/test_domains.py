@@ -42,7 +42,7 @@ def test_pixel_methods_serve_colour_images_of_any_domain(swatches, tmp_path, key
     outcome = updp.deidentify(swatches, tmp_path / "out", key=key, policy=colour_policy(name=method), workers=1)
     assert outcome.released == toy.COUNT
     assert reasons(tmp_path / "out") == {}
-    rows = list(manifest.read(outcome.folder / "manifest.parquet"))
+    rows = list(manifest.read(outcome.folder))
     assert {tuple(row["labels"]) for row in rows} == {("warm",), ("cold",)}
     assert not any(row["has_report"] for row in rows)
     films = [np.asarray(Image.open(outcome.folder / row["file_name"])) for row in rows]

@@ -64,7 +64,7 @@ def ref_of(key: Key, n: int) -> str:
 def films(folder: Path) -> dict[str, bytes]:
     return {
         row["release_id"]: (folder / row["file_name"]).read_bytes()
-        for row in manifest.read(folder / "manifest.parquet")
+        for row in manifest.read(folder)
     }
 
 
@@ -87,7 +87,7 @@ def test_another_strength_changes_one_film_and_the_manifest_says_so(ran, key):
     folder = again(ran, key)
     after, name = films(folder), key.film("MRN7741982-5")
     assert {film for film in before if after[film] != before[film]} == {name}
-    rows = {row["release_id"]: json.loads(row["decided"]) for row in manifest.read(folder / "manifest.parquet")}
+    rows = {row["release_id"]: json.loads(row["decided"]) for row in manifest.read(folder)}
     assert [film for film, decided in rows.items() if decided.get("review") == "redone"] == [name]
 
 
@@ -98,14 +98,14 @@ def test_a_study_whose_report_kept_it_back_leaves_without_it(ran, key):
     way = OVERRULED[Reason.REPORT_LANGUAGE]
     decide(ran / "out", key, Decision(Kind.RELEASE, ref_of(key, FILMS), "officer", "read by a colleague", way=way))
     folder = again(ran, key)
-    row = next(row for row in manifest.read(folder / "manifest.parquet") if row["release_id"] == name)
+    row = next(row for row in manifest.read(folder) if row["release_id"] == name)
     assert not row["has_report"]
     assert reasons(ran / "out") == {}
 
 
 def test_a_string_that_identifies_leaves_every_report_that_has_it(ran, key):
     folder = folder_of(ran)
-    refs = {row["release_id"]: row for row in manifest.read(folder / "manifest.parquet")}
+    refs = {row["release_id"]: row for row in manifest.read(folder)}
     links = {link.get("release_id"): link["ref"] for link in open_vault(ran / "out" / "vault", key)}
     affected = tuple(sorted(links[name] for name in refs))
     decide(ran / "out", key, Decision(Kind.PHI, affected[0], "officer", text="nodule", affected=affected))

@@ -37,7 +37,7 @@ def run(source, out, key, policy, **more):
 
 
 def rows_of(out):
-    return list(manifest.read(out / "unmeasured" / "manifest.parquet"))
+    return list(manifest.read(out / "unmeasured"))
 
 
 def test_a_manifest_becomes_a_verified_release_that_is_marked_not_measured(hospital, tmp_path, key, policy):
@@ -725,7 +725,7 @@ def test_films_without_labels_get_those_of_their_report_marked_as_derived(hospit
     assert verify(release, trusted=public_key(key)).intact
     # A release of the release still says so.
     again = run(release, tmp_path / "again", key, policy)
-    assert {row["labels_from"] for row in manifest.read(again.folder / "manifest.parquet")} == {"source", "report"}
+    assert {row["labels_from"] for row in manifest.read(again.folder)} == {"source", "report"}
 
 
 def test_labels_are_not_derived_where_the_policy_says_no_or_the_report_does_not_tell(hospital, tmp_path, key):

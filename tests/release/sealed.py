@@ -32,7 +32,7 @@ def passed(release: Path, evidence=GOOD) -> Path:
     """The same release with figures that hold, sealed anew."""
     facts, policy = facts_of(release), Policy.load(release / "policy.toml")
     measured = [replace(m, question=name) for name, found in evidence.items() for m in found]
-    rows = list(manifest.read(release / "manifest.parquet"))
+    rows = list(manifest.read(release))
     content = Content(len(rows), sum(row["has_report"] for row in rows), disjoint=True)
     verdict = judge_release(policy, content, 0, facts["tallies"], measured)
     facts |= {

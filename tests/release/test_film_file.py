@@ -264,7 +264,7 @@ def test_pictures_keep_size_and_depth_too(tmp_path, key, hospital):
     hospital.add(99, image="deep.png")
     deidentify(hospital.write(), tmp_path / "out", key=key, policy=native_policy(), workers=1)
     release = tmp_path / "out" / "unmeasured"
-    films = {row["release_id"]: release / row["file_name"] for row in manifest.read(release / "manifest.parquet")}
+    films = {row["release_id"]: release / row["file_name"] for row in manifest.read(release)}
     assert np.array_equal(np.asarray(Image.open(films[key.film("MRN7741982-99")])), deep)
     own = np.asarray(Image.open(hospital.root / hospital.rows[0]["image"]))
     assert np.array_equal(np.asarray(Image.open(films[key.film("MRN7741982-0")])), own)
@@ -273,7 +273,7 @@ def test_pictures_keep_size_and_depth_too(tmp_path, key, hospital):
 def test_a_picture_becomes_a_dicom_film_of_its_own_depth(tmp_path, key, hospital):
     policy = native_policy().with_image(format="dicom", transfer_syntax="jpeg-ls")
     deidentify(hospital.write(), tmp_path / "out", key=key, policy=policy, workers=1)
-    row = next(iter(manifest.read(tmp_path / "out/unmeasured/manifest.parquet")))
+    row = next(iter(manifest.read(tmp_path / "out/unmeasured")))
     film = pydicom.dcmread(tmp_path / "out/unmeasured" / row["file_name"])
     assert film.file_meta.TransferSyntaxUID == SYNTAXES["jpeg-ls"]
     assert film.pixel_array.shape == (80, 80)

@@ -24,7 +24,7 @@ def outs(tmp_path_factory):
 
 
 def rows_of(out):
-    return list(manifest.read(out / "unmeasured" / "manifest.parquet"))
+    return list(manifest.read(out / "unmeasured"))
 
 
 def test_recall_finds_the_patients_films_in_every_release(outs, tmp_path):

@@ -34,7 +34,7 @@ def release(root: Path, **changes) -> Path:
     (root / "reports").mkdir()
     line = {"release_id": "f1", "patient": "p1", "study": "s1", "sections": {"findings": "Clear. é"}}
     (root / "reports/00000.jsonl").write_text(json.dumps({**line, "release_id": "f0"}) + "\n" + json.dumps(line) + "\n")
-    manifest.write(root / "manifest.parquet", [row, other])
+    manifest.write(root, [row, other], 2)
     return root
 
 

@@ -520,7 +520,7 @@ def released_sheet(release: Path, count: int = SHOWN) -> list[dict[str, str]]:
     from updp.release import manifest
 
     first: dict[str, tuple[bool, str]] = {}
-    for row in manifest.read(release / "manifest.parquet"):
+    for row in manifest.read(release):
         first.setdefault(row["patient"], (row["split"] == "train", row["file_name"]))
     out = []
     for _, name in sorted(first.values())[:count]:

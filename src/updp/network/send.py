@@ -16,6 +16,7 @@ from typing import Any
 
 from updp.core.storage import explain
 from updp.network.association import NetworkError, Peer, associated, status_of
+from updp.release.signature import listed_sums
 from updp.release.verify import verify
 
 log = logging.getLogger("updp.network")
@@ -68,9 +69,7 @@ def _name(peer: Peer) -> str:
 
 def _sums(release: Path) -> dict[str, str]:
     """The signed checksum of every DICOM film."""
-    lines = (release / "checksums.sha256").read_text("utf-8").splitlines()
-    pairs = (line.partition("  ")[::2] for line in lines)
-    return {name: value for value, name in pairs if name.startswith("images/") and name.endswith(".dcm")}
+    return {name: value for name, value in listed_sums(release) if name.startswith("images/") and name.endswith(".dcm")}
 
 
 def _taken(journal: Path) -> set[str]:

@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import uuid
-from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from updp.core import version
 from updp.core.global_state import instruction_set, quiet
 from updp.core.keys import Key, default_path
+from updp.core.pairs import Pairs
 from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
@@ -189,29 +189,21 @@ def deidentify(
 
 
 def take_survey(source: Source, key: Key, check_content: bool = False) -> Survey:
-    """Read the source once: eight bytes per film and study stay in memory, whatever the size of a study."""
-    import numpy as np
-
-    seen, pairs = array("Q"), array("Q")
+    """Read the source once; memory does not grow with the number of films or the size of a study."""
     digest = hashlib.sha256()
     survey = Survey()
-    for item in source:
-        survey.films += 1
-        digest.update(state_of(item, key, check_content))
-        film_hash = _hash(key, "film", item.film_id)
-        if isinstance(item, Study):
-            seen.append(film_hash)
-            pairs.append(_hash(key, "study", item.study_id))
-            pairs.append(_hash(key, "patient", item.patient_id))
-        elif item.disputed is not None:
-            survey.conflicts.add(_hash(key, "study", item.disputed))
-    survey.digest = key.digest("survey", digest.digest()).hex()
-    ids, counts = np.unique(np.frombuffer(seen, np.uint64) if seen else np.empty(0, np.uint64), return_counts=True)
-    survey.duplicates = set(ids[counts > 1].tolist())
-    if pairs:
-        couples = np.unique(np.frombuffer(pairs, np.uint64).reshape(-1, 2), axis=0)
-        studies, holders = np.unique(couples[:, 0], return_counts=True)
-        survey.conflicts |= set(studies[holders > 1].tolist())
+    with Pairs() as places, Pairs() as patients:
+        for item in source:
+            survey.films += 1
+            digest.update(state_of(item, key, check_content))
+            if isinstance(item, Study):
+                places.add(_hash(key, "film", item.film_id), survey.films)
+                patients.add(_hash(key, "study", item.study_id), _hash(key, "patient", item.patient_id))
+            elif item.disputed is not None:
+                survey.conflicts.add(_hash(key, "study", item.disputed))
+        survey.digest = key.digest("survey", digest.digest()).hex()
+        survey.duplicates = places.several()
+        survey.conflicts |= patients.several()
     return survey
 
 

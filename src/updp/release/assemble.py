@@ -1,17 +1,16 @@
 """From landed shards to a release: manifest, reports, evidence, card, checksums, signature; then one rename.
 
 Everything here is a pure function of the shard records, so assembly that was interrupted is simply done again. Shards
-are streamed; what grows with the number of films is seventeen bytes each.
+are streamed; memory does not grow with the number of films. A release of more films than one file of the manifest holds
+has a tree of checksum lists (``signature``).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import os
 import shutil
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from updp.core.keys import Key
+from updp.core.manifest_files import manifest_files
+from updp.core.pairs import Pairs, number_of
 from updp.core.policy import Policy
 from updp.core.reasons import Reason
 from updp.core.storage import OutputError, sync_folder, write_bytes, writing
@@ -26,7 +27,7 @@ from updp.release import card, certificate, manifest
 from updp.release.evidence import Content, judge_release
 from updp.release.gate import Status, Verdict
 from updp.release.shard import STAMP, ShardRecord
-from updp.release.signature import Seal, check_signature, checksum_line, file_sum, public_key, sign
+from updp.release.signature import Seal, check_signature, checksum_line, file_sum, public_key, shard_list, sign
 from updp.screening import conformance
 
 #: What a verdict calls its folder: only what passed on evidence is a release.
@@ -60,9 +61,9 @@ def finished(out: Path) -> Outcome | None:
 
 def located(place: Path) -> Path:
     """The folder of films and evidence at ``place``: itself, or the one a run at ``place`` ended with."""
-    if (place / "manifest.parquet").is_file():
+    if manifest_files(place):
         return place
-    return next((place / name for name in FOLDERS.values() if (place / name / "manifest.parquet").is_file()), place)
+    return next((place / name for name in FOLDERS.values() if manifest_files(place / name)), place)
 
 
 #: In the vault: options of the method that say where the hospital keeps its packs.
@@ -95,7 +96,8 @@ def assemble(out: Path, policy: Policy, key: Key, stated: Seal) -> Outcome:
                 reasons[entry["reason"]] += 1
                 quarantine.write(json.dumps(entry).encode() + b"\n")
         with writing(out / ".work" / "sums") as sums:
-            released = manifest.write(build / "manifest.parquet", _rows(build, sorter, sums))
+            released = sorter.added
+            manifest.write(build, _rows(build, sorter, sums, tree=released > manifest.MOST), released)
     for part in ("images", "reports"):
         if not any((build / part).iterdir()):
             (build / part).rmdir()
@@ -126,7 +128,7 @@ def seal(
     }
     for name, text in texts.items():
         write_bytes(folder / name, text.encode())
-    own = sorted([*texts, "manifest.parquet"])
+    own = sorted([*texts, *(path.name for path in manifest_files(folder))])
     with writing(folder / "checksums.sha256") as listing:
         for name in own:
             listing.write(checksum_line(file_sum(folder / name), name))
@@ -176,8 +178,11 @@ def _begin_anew(build: Path) -> None:
     (build / "reports").mkdir()
 
 
-def _rows(build: Path, sorter: _Sorter, sums: BinaryIO) -> Iterator[dict[str, Any]]:
-    """Rows of the manifest in the order of release ids, writing report files and checksums on the way."""
+def _rows(build: Path, sorter: _Sorter, sums: BinaryIO, *, tree: bool) -> Iterator[dict[str, Any]]:
+    """Rows of the manifest by shard and release id, writing report files and checksums on the way: those of a shard
+    into ``sums``, or with ``tree`` into a list of its own."""
+    if tree:
+        (build / "checksums").mkdir()
     for folder in (build / "images").iterdir():
         if folder.name not in sorter.shards:
             shutil.rmtree(folder)
@@ -185,10 +190,10 @@ def _rows(build: Path, sorter: _Sorter, sums: BinaryIO) -> Iterator[dict[str, An
         listed = {Path(film["row"]["file_name"]).name for film in films}
         for stray in set(os.listdir(build / "images" / shard)) - listed:  # left by a shard that was done again
             (build / "images" / shard / stray).unlink()
-        lines = []
+        lines, listed = [], []
         for film in films:
             row = film["row"]
-            sums.write(checksum_line(film["sum"], row["file_name"]))
+            listed.append(checksum_line(film["sum"], row["file_name"]))
             if film["report"] is not None:
                 line = {name: row[name] for name in ("release_id", "patient", "study")}
                 lines.append(json.dumps({**line, "sections": film["report"]}, ensure_ascii=False) + "\n")
@@ -197,7 +202,13 @@ def _rows(build: Path, sorter: _Sorter, sums: BinaryIO) -> Iterator[dict[str, An
             path = build / "reports" / f"{shard}.jsonl"
             write_bytes(path, "".join(lines).encode())
             os.utime(path, (STAMP, STAMP))
-            sums.write(checksum_line(file_sum(path), f"reports/{shard}.jsonl"))
+            listed.append(checksum_line(file_sum(path), f"reports/{shard}.jsonl"))
+        if tree:
+            path = build / shard_list(shard)
+            write_bytes(path, b"".join(listed), sync=False)
+            os.utime(path, (STAMP, STAMP))
+            listed = [checksum_line(file_sum(path), shard_list(shard))]
+        sums.writelines(listed)
 
 
 class _Sorter:
@@ -207,7 +218,7 @@ class _Sorter:
         self.folder = folder
         self.shards: set[str] = set()
         self.held: dict[str, list[bytes]] = {}
-        self.count = 0
+        self.count = self.added = 0
 
     def __enter__(self) -> _Sorter:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -221,6 +232,7 @@ class _Sorter:
         self.shards.add(shard)
         self.held.setdefault(shard, []).append(json.dumps(film).encode() + b"\n")
         self.count += 1
+        self.added += 1
         if self.count == _HELD:
             self._spill()
 
@@ -255,33 +267,15 @@ class _Overview:
 
 
 def _overview(out: Path) -> _Overview:
-    """Look across all shards, at seventeen bytes per film."""
-    import numpy as np
-
-    content, patient, split = array("Q"), array("Q"), array("B")
-    for record in _records(out):
-        for film in record.films:
-            content.append(int(film["content"], 16))
-            patient.append(_number(film["row"]["patient"]))
-            split.append(("train", "val", "test").index(film["row"]["split"]))
-    if not content:
-        return _Overview(frozenset(), True)
-    patients = np.frombuffer(patient, np.uint64)
-
-    def several(left: Any, right: Any) -> Any:
-        """Values of ``left`` that go with more than one value of ``right``."""
-        couples = np.unique(np.stack([left, right], axis=1), axis=0)
-        values, counts = np.unique(couples[:, 0], return_counts=True)
-        return values[counts > 1]
-
-    shared = several(np.frombuffer(content, np.uint64), patients)
-    torn = several(patients, np.frombuffer(split, np.uint8).astype(np.uint64))
-    return _Overview(frozenset(f"{value:016x}" for value in shared.tolist()), not len(torn))
-
-
-def _number(pseudonym: str) -> int:
-    """A 64-bit number of a pseudonym, to keep tables of patients small; it is keyed already."""
-    return int.from_bytes(hashlib.blake2b(pseudonym.encode(), digest_size=8).digest(), "big")
+    """Look across all shards."""
+    with Pairs() as contents, Pairs() as splits:
+        for record in _records(out):
+            for film in record.films:
+                patient = number_of(film["row"]["patient"])
+                contents.add(int(film["content"], 16), patient)
+                splits.add(patient, ("train", "val", "test").index(film["row"]["split"]))
+        shared = frozenset(f"{value:016x}" for value in contents.several())
+        return _Overview(shared, not splits.several())
 
 
 def _facts(

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.core.keys import Key
+from updp.core.manifest_files import manifest_files
 from updp.core.policy import Policy
 from updp.core.reasons import REPAIR, Reason
 from updp.methods import method_info
-from updp.release.manifest import COLUMNS
+from updp.release.manifest import COLUMNS, names
 from updp.release.provenance import provenance
 from updp.release.signature import file_sum, public_key
 
@@ -46,6 +47,7 @@ def readme(facts: Mapping[str, Any], policy: Policy, key: Key) -> str:
             made=provenance(policy),
             sizes=_sizes(facts["tallies"]),
             suffix=" or ".join(_kinds(policy)),
+            manifests=names(facts["counts"]["released"]),
         )
     )
 
@@ -147,6 +149,22 @@ def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
         for suffix in suffixes
         for name in ["films-files" if len(suffixes) == 1 else f"films-{suffix}"]
     ]
+    rows = manifest_files(build)
+    kind_of_manifest = "fileObject" if len(rows) == 1 else "fileSet"
+    manifest: dict[str, Any] = {
+        "@type": "cr:FileObject",
+        "@id": "manifest",
+        "name": "manifest.parquet",
+        "contentUrl": "manifest.parquet",
+        "encodingFormat": "application/x-parquet",
+        "sha256": file_sum(rows[0]),
+    } if len(rows) == 1 else {
+        "@type": "cr:FileSet",
+        "@id": "manifest",
+        "name": "manifest",
+        "encodingFormat": "application/x-parquet",
+        "includes": "manifest-*.parquet",
+    }  # fmt: skip
     fields: list[dict[str, Any]] = []
     for name, kind, text in COLUMNS:
         column: dict[str, Any] = {
@@ -155,7 +173,7 @@ def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
             "name": name,
             "description": text,
             "dataType": kinds.get(kind, "sc:Text"),
-            "source": {"fileObject": {"@id": "manifest"}, "extract": {"column": name}},
+            "source": {kind_of_manifest: {"@id": "manifest"}, "extract": {"column": name}},
         }
         if kind.startswith("list"):
             column["repeated"] = True
@@ -170,14 +188,7 @@ def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
         "license": policy.release.licence,
         "version": "1.0.0",
         "distribution": [
-            {
-                "@type": "cr:FileObject",
-                "@id": "manifest",
-                "name": "manifest.parquet",
-                "contentUrl": "manifest.parquet",
-                "encodingFormat": "application/x-parquet",
-                "sha256": file_sum(build / "manifest.parquet"),
-            },
+            manifest,
             *films,
             {
                 "@type": "cr:FileSet",

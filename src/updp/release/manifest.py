@@ -1,11 +1,19 @@
-"""The manifest: one row per film, as Parquet. Beside film and report, its columns are all a receiver learns."""
+"""The manifest: one row per film, as Parquet. Beside film and report, its columns are all a receiver learns.
+
+It is the file ``manifest.parquet``, or of a release of more than ``MOST`` films the files
+``manifest-00000-of-00012.parquet`` and so on, each with ``MOST`` rows at most. Rows of a shard stand together.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from updp.core.manifest_files import manifest_files, part_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +46,21 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 #: Rows a Parquet row group: large enough to compress, small enough to stream.
 _GROUP = 8192
+#: Rows of one file; a release of more films has several, and a list of checksums for every shard.
+MOST = 100_000
+
+
+def names(films: int) -> list[str]:
+    """The names of the manifest of a release of so many films."""
+    return part_names(-(-films // MOST))
+
+
+def digest(release: Path) -> str:
+    """What tells the manifest of a release from every other: the SHA-256 of its file, or of those of its parts."""
+    from updp.release.signature import file_sum
+
+    sums = [file_sum(path) for path in manifest_files(release)]
+    return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
 def schema() -> pa.Schema:
@@ -53,37 +76,36 @@ def schema() -> pa.Schema:
     return pa.schema([pa.field(name, types[kind]) for name, kind, _ in COLUMNS])
 
 
-def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Stream rows into a Parquet file; returns how many."""
+def write(release: Path, rows: Iterable[Mapping[str, Any]], count: int) -> None:
+    """Stream ``count`` rows into the manifest of a release, in as many files as it takes."""
+    source = iter(rows)
+    written = sum(_write_file(release / name, islice(source, MOST)) for name in names(count))
+    if written != count or next(source, None) is not None:
+        raise ValueError("there are more or fewer rows than were counted")
+
+
+def _write_file(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    shape = schema()
-    count = 0
-    held: list[dict[str, Any]] = []
-
-    def flush(writer: pq.ParquetWriter) -> None:
-        writer.write_table(pa.Table.from_pylist(held, schema=shape))
-        held.clear()
-
+    shape, count = schema(), 0
     with pq.ParquetWriter(path, shape, compression="zstd") as writer:
-        for row in rows:
-            held.append(_typed(row))
-            count += 1
-            if len(held) == _GROUP:
-                flush(writer)
-        if held or not count:
-            flush(writer)
-    return count
+        held = [_typed(row) for row in islice(rows, _GROUP)]
+        while True:
+            writer.write_table(pa.Table.from_pylist(held, schema=shape))
+            count += len(held)
+            if not (held := [_typed(row) for row in islice(rows, _GROUP)]):
+                return count
 
 
-def read(path: Path) -> Iterable[dict[str, Any]]:
-    """Rows of a manifest, a row group at a time."""
+def read(release: Path) -> Iterator[dict[str, Any]]:
+    """Rows of the manifest of a release, a row group at a time."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as table:
-        for batch in table.iter_batches(_GROUP):
-            yield from batch.to_pylist()
+    for path in manifest_files(release):
+        with pq.ParquetFile(path) as table:
+            for batch in table.iter_batches(_GROUP):
+                yield from batch.to_pylist()
 
 
 def _typed(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def films_of(patient: str, outs: Iterable[Path], key: Key) -> list[Recalled]:
         seal = check_signature(folder, public_key(key))
         links = [link for link in open_vault(place / "vault", key) if link.get("source_patient_id") == patient]
         names = {link["release_id"] for link in links if "release_id" in link}
-        found = [row for row in manifest.read(folder / "manifest.parquet") if row["release_id"] in names]
+        found = [row for row in manifest.read(folder) if row["release_id"] in names]
         patients = tuple(sorted({row["patient"] for row in found}))
         out.append(Recalled(place, seal, tuple(row["release_id"] for row in found), patients))
     return out

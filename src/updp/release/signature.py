@@ -1,9 +1,12 @@
 """Checksums and the Ed25519 signature over them: what makes a release tamper-evident.
 
-``checksums.sha256`` lists every file but itself and the signature, in the format of ``sha256sum``. ``signature`` names
-the release, its serial and its date, and holds the hospital's public key and its signature of all of that and of the
-list. A release that is sealed anew keeps its name and gets the next serial, so an older state of it can be told. The
-receiver pins the public key, or its fingerprint, which he was given by another way.
+``checksums.sha256`` lists every file but itself and the signature, in the format of ``sha256sum``. A large release has
+a tree of lists: ``checksums/<shard>.sha256`` lists the films and reports of a shard, and ``checksums.sha256`` these
+lists and all other files, so that a list stays short and every shard can be checked by itself. ``signature`` names the
+release, its serial and its date, and holds the hospital's public key and its signature of all of that and of the list.
+
+A release that is sealed anew keeps its name and gets the next serial, so an older state of it can be told. The receiver
+pins the public key, or its fingerprint, which he was given by another way.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import hashlib
-import json
 import os
 import re
+import sqlite3
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -29,7 +33,9 @@ UNLISTED = ("checksums.sha256", "signature")
 #: Files handed to the threads that read them at a time.
 _PART = 4096
 #: Lines of the checksum list that are a release's content; all others are what it says of itself.
-_CONTENT = ("manifest.parquet", "images/", "reports/")
+_CONTENT = ("manifest", "images/", "reports/", "checksums/")
+#: The list of a shard.
+_LIST = re.compile(r"checksums/([0-9]{5,})\.sha256")
 
 
 class BadSignature(ValueError):
@@ -78,6 +84,23 @@ def file_sum(path: Path) -> str:
 def checksum_line(digest: str, name: str) -> bytes:
     """A line of the checksum list, in the format of ``sha256sum``."""
     return f"{digest}  {name}\n".encode()
+
+
+def shard_list(shard: str) -> str:
+    """The name of the checksum list of a shard, in a release that has a tree of lists."""
+    return f"checksums/{shard}.sha256"
+
+
+def listed_sums(release: Path) -> Iterator[tuple[str, str]]:
+    """Name and checksum of every listed file of a release, whose lists have been checked."""
+    lists = ["checksums.sha256"]
+    for name in lists:
+        with (release / name).open(encoding="utf-8") as lines:
+            for line in lines:
+                digest, _, listed = line.rstrip("\n").partition("  ")
+                yield listed, digest
+                if _LIST.fullmatch(listed):
+                    lists.append(listed)
 
 
 def content_sum(release: Path) -> str:
@@ -141,78 +164,117 @@ class Remembered:
     is not read again. Who can set the clock of this machine can deceive it: nothing is remembered unless asked for."""
 
     def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.known: dict[str, list[str]] = {}
-        self.seen: dict[str, list[str]] = {}
-        if path is not None and path.exists():
-            try:
-                found = json.loads(path.read_bytes())
-                if not isinstance(found, dict) or not all(isinstance(value, list) for value in found.values()):
-                    raise ValueError
-                self.known = found
-            except (OSError, ValueError):
-                raise BadMemory("the file of remembered checksums cannot be read; remove it to begin anew") from None
+        self.base: sqlite3.Connection | None = None
+        self.lock = threading.Lock()
+        if path is None:
+            return
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self.base = sqlite3.connect(path, check_same_thread=False)
+            self.base.execute("CREATE TABLE IF NOT EXISTS sums (name TEXT PRIMARY KEY, state TEXT, digest TEXT)")
+            self.base.execute("SELECT name, state, digest FROM sums LIMIT 1")
+        except (OSError, sqlite3.Error):
+            raise BadMemory("the file of remembered checksums cannot be read; remove it to begin anew") from None
 
     def file_sum(self, path: Path) -> str:
         """The checksum of a file, by its content unless it is known to be unchanged."""
-        if self.path is None:
+        if self.base is None:
             return file_sum(path)
         found = os.stat(path)
         state = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
         name = str(path.absolute())
-        before = self.known.get(name)
-        digest = before[1] if before is not None and before[0] == state else file_sum(path)
-        self.seen[name] = [state, digest]
+        with self.lock:
+            before = self.base.execute("SELECT digest FROM sums WHERE name = ? AND state = ?", (name, state)).fetchone()
+        if before is not None:
+            return str(before[0])
+        digest = file_sum(path)
+        with self.lock:
+            self.base.execute("INSERT OR REPLACE INTO sums VALUES (?, ?, ?)", (name, state, digest))
         return digest
 
     def keep(self) -> None:
         """Write down what was seen, beside what is known of other releases."""
-        if self.path is not None:
-            write_bytes(self.path, json.dumps(self.known | self.seen).encode(), mode=0o600)
+        if self.base is not None:
+            try:
+                self.base.commit()
+            except sqlite3.Error:
+                raise BadMemory("the file of remembered checksums cannot be written; is the disk full?") from None
+            self.base.close()
 
 
 def check_sums(release: Path, remembered: Remembered | None = None, workers: int | None = None) -> Iterator[str]:
-    """What is wrong with the files of a release against its checksum list, one sentence each.
+    """What is wrong with the files of a release against its checksum lists, one sentence each.
 
     Whatever lies in the folder has to be a listed file, or a folder that leads to one. Files are read by threads, one
-    per core unless ``workers`` says otherwise.
+    per core unless ``workers`` says otherwise. Of a tree of lists one is held at a time.
     """
     memory = remembered or Remembered(None)
-    try:
-        text = (release / "checksums.sha256").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        yield "checksums.sha256 is missing or unreadable"
-        return
     listed: dict[str, str] = {}
-    for line in text.split("\n")[:-1] if text.endswith("\n") else [text]:
-        digest, _, name = line.partition("  ")
-        if not re.fullmatch("[0-9a-f]{64}", digest) or not _safe(name):
-            yield "checksums.sha256: a line is malformed"
-        elif name in listed:
-            yield f"{_printable(name)}: in the checksum list twice"
-        listed[name] = digest
-    folders = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
-    seen = set()
-    entries = _entries(release)
+    yield from _read_list(release, "checksums.sha256", listed)
+    if not listed:
+        return
+    shards = [found[1] for name in listed if (found := _LIST.fullmatch(name))]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        while part := list(islice(entries, _PART)):
-            whole = [name for name, kind in part if stat.S_ISREG(kind) and name in listed]
-            found = dict(zip(whole, pool.map(lambda name: memory.file_sum(release / name), whole), strict=True))
-            for name, kind in part:
-                seen.add(name)
-                if stat.S_ISDIR(kind):
-                    if name not in folders:
-                        yield f"{_printable(name)}: a folder without listed files"
-                elif not stat.S_ISREG(kind):
-                    yield f"{_printable(name)}: a link or another special file"
-                elif name in listed:
-                    if found[name] != listed[name]:
-                        yield f"{name}: altered"
-                elif name not in UNLISTED:
-                    yield f"{_printable(name)}: not in the checksum list"
+
+        def check(
+            listed: dict[str, str], entries: Iterator[tuple[str, int]], others: Container[str] = ()
+        ) -> Iterator[str]:
+            """Compare what lies in a part of the release with its list; ``others`` are in other parts."""
+            folders = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
+            if others:
+                folders |= {"images", "reports"}
+            seen = set()
+            while part := list(islice(entries, _PART)):
+                whole = [name for name, kind in part if stat.S_ISREG(kind) and name in listed]
+                found = dict(zip(whole, pool.map(lambda name: memory.file_sum(release / name), whole), strict=True))
+                for name, kind in part:
+                    seen.add(name)
+                    if name in others:
+                        continue
+                    if stat.S_ISDIR(kind):
+                        if name not in folders:
+                            yield f"{_printable(name)}: a folder without listed files"
+                    elif not stat.S_ISREG(kind):
+                        yield f"{_printable(name)}: a link or another special file"
+                    elif name in listed:
+                        if found[name] != listed[name]:
+                            yield f"{name}: altered"
+                    elif name not in UNLISTED:
+                        yield f"{_printable(name)}: not in the checksum list"
+            for name in sorted(listed.keys() - seen):
+                yield f"{_printable(name)}: missing"
+
+        if not shards:
+            yield from check(listed, _entries(release))
+        else:
+            if any(name.startswith(("images/", "reports/")) for name in listed):
+                yield "checksums.sha256: a line is malformed"
+            parts = {*(f"images/{shard}" for shard in shards), *(f"reports/{shard}.jsonl" for shard in shards)}
+            yield from check(listed, _entries(release, within=parts), parts)
+            for shard in shards:
+                own: dict[str, str] = {}
+                if (release / shard_list(shard)).is_file():  # a list that is missing was said above
+                    yield from _read_list(release, shard_list(shard), own)
+                if any(not name.startswith(f"images/{shard}/") and name != f"reports/{shard}.jsonl" for name in own):
+                    yield f"{shard_list(shard)}: a line is malformed"
+                yield from check(own, _shard_entries(release, shard))
     memory.keep()
-    for name in sorted(listed.keys() - seen):
-        yield f"{_printable(name)}: missing"
+
+
+def _read_list(release: Path, name: str, listed: dict[str, str]) -> Iterator[str]:
+    """Fill ``listed`` from a checksum list; yields what is wrong with it."""
+    try:
+        text = (release / name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        yield f"{name} is missing or unreadable"
+        return
+    for line in text.split("\n")[:-1] if text.endswith("\n") else [text]:
+        digest, _, file = line.partition("  ")
+        if not re.fullmatch("[0-9a-f]{64}", digest) or not _safe(file):
+            yield f"{name}: a line is malformed"
+        elif file in listed:
+            yield f"{_printable(file)}: in the checksum list twice"
+        listed[file] = digest
 
 
 def _printable(name: str) -> str:
@@ -227,13 +289,26 @@ def _safe(name: str) -> bool:
     )  # fmt: skip
 
 
-def _entries(release: Path, inside: str = "") -> Iterator[tuple[str, int]]:
-    """Everything in a release, by name and kind; links are not followed."""
+def _entries(release: Path, inside: str = "", within: Container[str] = ()) -> Iterator[tuple[str, int]]:
+    """Everything in a release, by name and kind; links are not followed. Of a folder ``images/…`` or a file
+    ``reports/…`` that is ``within`` only the name is given."""
     with os.scandir(release / inside) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         name = f"{inside}{entry.name}"
         kind = entry.stat(follow_symlinks=False).st_mode
         yield name, kind
-        if stat.S_ISDIR(kind):
+        if stat.S_ISDIR(kind) and not (name in within and name.startswith("images/")):
+            yield from _entries(release, f"{name}/", within)
+
+
+def _shard_entries(release: Path, shard: str) -> Iterator[tuple[str, int]]:
+    """What lies in a shard: its folder of films, and its file of reports."""
+    for name in (f"images/{shard}", f"reports/{shard}.jsonl"):
+        try:
+            kind = os.lstat(release / name).st_mode
+        except OSError:
+            continue
+        yield name, kind
+        if name.startswith("images/") and stat.S_ISDIR(kind):
             yield from _entries(release, f"{name}/")

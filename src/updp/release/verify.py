@@ -7,16 +7,20 @@ one that cleaned them, and the verdict is computed anew from the evidence and th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from updp.core.manifest_files import manifest_files
+from updp.core.pairs import Pairs, number_of
 from updp.core.policy import BadPolicy, Policy
 from updp.core.questions import Outcome
 from updp.release import manifest, revocation
 from updp.release.evidence import BadEvidence, Content, rejudged
 from updp.release.gate import Check, plain
+from updp.release.revocation import Revocations
 from updp.release.signature import (
     BadMemory,
     BadSignature,
@@ -74,8 +78,8 @@ def verify(
     the checksums that are found: the next check reads only files that changed since, by size, times or inode.
     """
     release = Path(folder)
-    if not (release / "manifest.parquet").is_file():
-        raise NotARelease(f"{folder} is not a release: it has no manifest.parquet")
+    if not manifest_files(release):
+        raise NotARelease(f"{folder} is not a release: it has no manifest.parquet, nor all parts of one")
     checks: list[Check] = []
     seal: Seal | None = None
     try:
@@ -88,13 +92,14 @@ def verify(
     memory = _memory(release, remember)
     checks.append(_check("checksums", check_sums(release, memory), "every file is as it was signed"))
     policy = _policy(release)
-    rows = _Rows(release)
+    listed = _revocations(release, revocations)
+    rows = _Rows(release, Revocations() if listed is None else listed[0])
     checks.append(_check("schema", rows.faults(policy), "manifest, films and reports agree"))
     found_nothing = "the second detector found nothing in the reports"
     checks.append(_check("residual PHI", _residual(release, policy), found_nothing))
     status, gate = _gate(release, policy, rows, seal)
     checks.append(gate)
-    if (recalled := _recalled(release, rows, seal, revocations)) is not None:
+    if listed is not None and (recalled := _recalled(rows, seal, listed[1], revocations is not None)) is not None:
         checks.append(recalled)
     return Verification(release, tuple(checks), status, seal)
 
@@ -135,19 +140,16 @@ def _policy(release: Path) -> Policy | None:
 
 @dataclass(slots=True)
 class _Rows:
-    """The manifest, read row by row: what is wrong with it, and what it counts to."""
+    """The manifest, read shard by shard: what is wrong with it, and what it counts to."""
 
     release: Path
+    recalled: Revocations
     films: int = 0
+    reports: int = 0
     disjoint: bool = True
     readable: bool = False
-    ids: set[str] = field(default_factory=set)
-    patients: set[str] = field(default_factory=set)
-    with_report: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)  # shard -> id -> patient, study
-
-    @property
-    def reports(self) -> int:
-        return sum(map(len, self.with_report.values()))
+    taken: int = 0  # films that were recalled
+    taken_patients: set[str] = field(default_factory=set)
 
     def faults(self, policy: Policy | None) -> Iterator[str]:
         import pyarrow as pa
@@ -155,55 +157,69 @@ class _Rows:
 
         if policy is None:
             yield "policy.toml is missing or not a policy"
+        seen: set[str] = set()
         try:
-            found = pq.read_schema(self.release / "manifest.parquet")
-            if not found.equals(manifest.schema()):
-                yield "manifest.parquet has other columns than this version of updp writes"
-                return
-            split_of: dict[str, str] = {}
-            for row in manifest.read(self.release / "manifest.parquet"):
-                yield from self._row(row, split_of)
-        except (OSError, ValueError, TypeError, KeyError, pa.ArrowException):
-            yield "manifest.parquet cannot be read"
+            for path in manifest_files(self.release):
+                if not pq.read_schema(path).equals(manifest.schema()):
+                    yield f"{path.name} has other columns than this version of updp writes"
+                    return
+            with Pairs() as shards, Pairs() as splits:
+                for shard, rows in groupby(manifest.read(self.release), key=lambda row: row["shard"]):
+                    if shard in seen:
+                        yield f"{shard}: its rows do not stand together"
+                    seen.add(shard)
+                    yield from self._shard(shard, rows, shards, splits)
+                if double := len(shards.several()):
+                    yield f"{double} films: listed twice"
+                if torn := len(splits.several()):
+                    self.disjoint = False
+                    yield f"{torn} patients: in two splits"
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, pa.ArrowException):
+            yield "the manifest cannot be read"
             return
         self.readable = True
-        yield from self._reports()
+        for stray in sorted({path.stem for path in (self.release / "reports").glob("*.jsonl")} - seen):
+            yield from self._reports(stray, {})
 
-    def _row(self, row: dict[str, Any], split_of: dict[str, str]) -> Iterator[str]:
-        self.films += 1
-        name, patient, shard = row["release_id"], row["patient"], row["shard"]
-        if name in self.ids:
-            yield f"{name}: listed twice"
-        self.ids.add(name)
-        self.patients.add(patient)
-        if split_of.setdefault(patient, row["split"]) != row["split"]:
-            self.disjoint = False
-            yield f"{patient}: in two splits"
-        place = PurePosixPath(row["file_name"])
-        if place.parts[:-1] != ("images", shard) or place.stem != name:
-            yield f"{name}: its file has another name"
-        elif not (self.release / place).is_file():
-            yield f"{name}: its film is missing"
-        if row["labels_from"] not in ((None,) if row["labels"] is None else ("source", "report")):
-            yield f"{name}: does not say where its labels come from"
-        if row["has_report"]:
-            self.with_report.setdefault(shard, {})[name] = (patient, row["study"])
+    def _shard(self, shard: str, rows: Iterable[dict[str, Any]], shards: Pairs, splits: Pairs) -> Iterator[str]:
+        ids, wanted = set(), {}
+        for row in rows:
+            self.films += 1
+            name, patient = row["release_id"], row["patient"]
+            if name in ids:
+                yield f"{name}: listed twice"
+            ids.add(name)
+            shards.add(number_of(name), number_of(shard))
+            splits.add(number_of(patient), number_of(row["split"]))
+            self.taken += name in self.recalled.films
+            if patient in self.recalled.patients:
+                self.taken_patients.add(patient)
+            place = PurePosixPath(row["file_name"])
+            if place.parts[:-1] != ("images", shard) or place.stem != name:
+                yield f"{name}: its file has another name"
+            elif not (self.release / place).is_file():
+                yield f"{name}: its film is missing"
+            if row["labels_from"] not in ((None,) if row["labels"] is None else ("source", "report")):
+                yield f"{name}: does not say where its labels come from"
+            if row["has_report"]:
+                wanted[name] = (patient, row["study"])
+        self.reports += len(wanted)
+        if wanted or (self.release / "reports" / f"{shard}.jsonl").exists():
+            yield from self._reports(shard, wanted)
 
-    def _reports(self) -> Iterator[str]:
-        files = {path.stem for path in (self.release / "reports").glob("*.jsonl")}
-        for shard in sorted(files | self.with_report.keys()):
-            wanted, found = self.with_report.get(shard, {}), set()
-            for _, line in _report_lines(self.release / "reports" / f"{shard}.jsonl"):
-                if line is None:
-                    yield f"reports/{shard}.jsonl: a line cannot be read"
-                elif line["release_id"] in found:
-                    yield f"reports/{shard}.jsonl: two reports of one film"
-                elif wanted.get(line["release_id"]) != (line.get("patient"), line.get("study")):
-                    yield f"reports/{shard}.jsonl: a report of a film or patient that is not in the manifest"
-                else:
-                    found.add(line["release_id"])
-            if found != wanted.keys():
-                yield f"reports/{shard}.jsonl: {len(wanted.keys() - found)} reports are missing"
+    def _reports(self, shard: str, wanted: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+        found = set()
+        for _, line in _report_lines(self.release / "reports" / f"{shard}.jsonl"):
+            if line is None:
+                yield f"reports/{shard}.jsonl: a line cannot be read"
+            elif line["release_id"] in found:
+                yield f"reports/{shard}.jsonl: two reports of one film"
+            elif wanted.get(line["release_id"]) != (line.get("patient"), line.get("study")):
+                yield f"reports/{shard}.jsonl: a report of a film or patient that is not in the manifest"
+            else:
+                found.add(line["release_id"])
+        if found != wanted.keys():
+            yield f"reports/{shard}.jsonl: {len(wanted.keys() - found)} reports are missing"
 
 
 def _report_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
@@ -255,21 +271,27 @@ def _gate(release: Path, policy: Policy | None, rows: _Rows, seal: Seal | None) 
     return verdict.status, Check("gate", outcome, words)
 
 
-def _recalled(release: Path, rows: _Rows, seal: Seal | None, given: str | Path | None) -> Check | None:
-    """What the hospital's revocation list says of this release; None where there is no list of this hospital."""
+def _revocations(release: Path, given: str | Path | None) -> tuple[Revocations, str] | None:
+    """The hospital's revocation list and what is wrong with it; None where there is none."""
     path = Path(given) if given is not None else release.absolute().parent / revocation.FILE
     if given is None and not path.is_file():
         return None
     try:
-        found = revocation.read(path)
+        return revocation.read(path), ""
     except revocation.BadRevocations as bad:
-        return plain("revocations", False, str(bad))
+        return Revocations(), str(bad)
+
+
+def _recalled(rows: _Rows, seal: Seal | None, fault: str, given: bool) -> Check | None:
+    """What the hospital's revocation list says of this release; None where there is no list of this hospital."""
+    found = rows.recalled
+    if fault:
+        return plain("revocations", False, fault)
     if seal is None or found.signed_by != seal.signed_by:
         words = "the revocation list is not signed by the key that signed the release"
-        return None if given is None else plain("revocations", False, words)
-    taken = len(rows.ids & found.films) or len(rows.patients & found.patients)
-    if taken:
-        return plain("revocations", False, f"films of {len(rows.patients & found.patients)} patients were recalled")
+        return plain("revocations", False, words) if given else None
+    if rows.taken or rows.taken_patients:
+        return plain("revocations", False, f"films of {len(rows.taken_patients)} patients were recalled")
     newest = found.newest.get(seal.release, seal.serial)
     if newest > seal.serial:
         return plain("revocations", False, f"a newer state of this release exists: serial {newest}")

@@ -25,7 +25,7 @@ def write_shards(release: str | Path, out: str | Path, size: int = 1000) -> dict
     if any(target.iterdir()):
         raise OutputError("the folder for the shards is not empty; choose another")
     rows: dict[str, list[Mapping[str, Any]]] = {}
-    for row in manifest.read(root / "manifest.parquet"):
+    for row in manifest.read(root):
         rows.setdefault(str(row["split"]), []).append(row)
     for split, own in rows.items():
         for number, start in enumerate(range(0, len(own), size)):

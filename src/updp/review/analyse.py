@@ -232,13 +232,13 @@ def into_release(analysis: Analysis, release: Path, key: Key) -> Path:
     """Write a study into the evidence of its release, which is sealed anew; refuses simulated readers."""
     from updp.evaluation.cohort.load import opened_release
     from updp.evaluation.report import page, released_sheet
+    from updp.release import manifest
     from updp.release.assemble import restate
-    from updp.release.signature import file_sum
 
     if analysis.plan.simulated:
         raise BadPlan("simulated readers are not readers; their figures are not written into a release")
     facts, policy = opened_release(release, key)
-    if analysis.plan.release != file_sum(release / "manifest.parquet"):
+    if analysis.plan.release != manifest.digest(release):
         raise BadPlan("the study is about other films than this release has")
     facts = {**facts, "readers": analysis.to_json()}
     return restate(release, facts, policy, key, page(facts, policy, films=released_sheet(release)), dt.date.today())

@@ -22,7 +22,6 @@ from updp.core.keys import Key
 from updp.core.record import Study
 from updp.core.storage import OutputError
 from updp.release import manifest
-from updp.release.signature import file_sum
 from updp.release.vault import open_vault
 
 _TABLES = """
@@ -87,7 +86,7 @@ class Index:
 
     def build(self, release: Path, out: Path) -> bool:
         """Make the index of a release unless it is there; returns whether it was made."""
-        digest = file_sum(release / "manifest.parquet")
+        digest = manifest.digest(release)
         try:
             with closing(self._open()) as base:
                 row = base.execute("SELECT value FROM about WHERE name = 'manifest'").fetchone()
@@ -124,7 +123,7 @@ class Index:
     def _rows(
         self, release: Path, refs: Mapping[str, str], measured: Mapping[str, Measures]
     ) -> Iterator[tuple[Any, ...]]:
-        for place, row in enumerate(manifest.read(release / "manifest.parquet")):
+        for place, row in enumerate(manifest.read(release)):
             decided = _words(json.loads(row["decided"] or "{}"))
             labels = None if row["labels"] is None else "|" + "".join(f"{name}|" for name in row["labels"])
             yield (

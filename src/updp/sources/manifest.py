@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from updp.core.confidential import Confidential
+from updp.core.manifest_files import is_manifest
 from updp.core.policy import SourcePolicy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
@@ -321,7 +322,7 @@ def _names_films(path: Path) -> bool:
 
 
 def _is_release(path: Path) -> bool:
-    if path.name != "manifest.parquet":
+    if not is_manifest(path.name):
         return False
     try:
         return "release_id" in _names(path)

@@ -1,7 +1,7 @@
 """An ``updp`` release as a source: to be evaluated, mixed with local data, or checked.
 
-``manifest.parquet`` has one row per film; its report is a line of ``reports/<shard>.jsonl`` and is read with the film.
-Ids are the release's pseudonyms.
+``manifest.parquet``, or its parts, have one row per film; its report is a line of ``reports/<shard>.jsonl`` and is read
+with the film. Ids are the release's pseudonyms.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from updp.core.manifest_files import manifest_files
 from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
@@ -42,16 +43,18 @@ class Release(Layout):
 
     def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **options)
-        with open_parquet(root / "manifest.parquet") as table:
+        if not manifest_files(root):
+            raise BadSource("the release's manifest is missing or not whole")
+        with open_parquet(manifest_files(root)[0]) as table:
             if missing := _NEEDED - set(table.schema_arrow.names):
                 raise BadSource(f"the release's manifest lacks {', '.join(sorted(missing))}")
 
     @classmethod
     def recognises(cls, root: Path) -> bool:
-        if not (root / "manifest.parquet").is_file():
+        if not (found := manifest_files(root)):
             return False
         try:
-            with open_parquet(root / "manifest.parquet") as table:
+            with open_parquet(found[0]) as table:
                 return "release_id" in table.schema_arrow.names
         except BadSource:
             return False
@@ -64,21 +67,23 @@ class Release(Layout):
             return None
 
     def rows(self) -> Iterator[Study | Refusal]:
+        for number, row in enumerate(self._listed(), start=1):
+            try:
+                yield self._study(row)
+            except Refused as refused:
+                yield Refusal(str(row["release_id"] or f"row {number}"), refused.reason)
+
+    def _listed(self) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
 
-        with open_parquet(self.root / "manifest.parquet") as table:
-            columns = [name for name in _COLUMNS if name in table.schema_arrow.names]
-            number = 0
-            try:
-                for batch in table.iter_batches(batch_size=_BATCH, columns=columns, use_threads=False):
-                    for row in batch.to_pylist():
-                        number += 1
-                        try:
-                            yield self._study(row)
-                        except Refused as refused:
-                            yield Refusal(str(row["release_id"] or f"row {number}"), refused.reason)
-            except (pa.ArrowException, OSError, UnicodeDecodeError):
-                raise BadSource("the release's manifest is damaged") from None
+        for path in manifest_files(self.root):
+            with open_parquet(path) as table:
+                columns = [name for name in _COLUMNS if name in table.schema_arrow.names]
+                try:
+                    for batch in table.iter_batches(batch_size=_BATCH, columns=columns, use_threads=False):
+                        yield from batch.to_pylist()
+                except (pa.ArrowException, OSError, UnicodeDecodeError):
+                    raise BadSource("the release's manifest is damaged") from None
 
     def _study(self, row: Mapping[str, Any]) -> Study:
         film_id, study_id, patient_id = (str(row[name] or "") for name in ("release_id", "study", "patient"))

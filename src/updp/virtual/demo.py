@@ -223,7 +223,7 @@ def pairs(out: Path, outcome: Outcome, ledger: Ledger, policy: Policy, key: Key,
     from updp.screening.identifiers import identifiers
     from updp.sources import open_source
 
-    rows = {row["release_id"]: row for row in manifest.read(outcome.folder / "manifest.parquet")}
+    rows = {row["release_id"]: row for row in manifest.read(outcome.folder)}
     released = {
         link["source_film_id"]: link["release_id"]
         for link in open_vault(out / "run" / "vault", key)

@@ -70,7 +70,7 @@ def test_metadata_of_photographs_stays_behind(tmp_path, key):
     made = updp.deidentify(source, tmp_path / "out", key=key, policy=Policy.parse(POLICY), workers=1)
     assert made.released == 3
     assert sweep(made.folder, CANARIES) == []
-    rows = list(manifest.read(made.folder / "manifest.parquet"))
+    rows = list(manifest.read(made.folder))
     assert {tuple(row["labels"]) for row in rows} == {("Ptosis", "heavy")}
     for row in rows:
         with Image.open(made.folder / row["file_name"]) as image:

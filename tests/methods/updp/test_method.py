@@ -294,7 +294,7 @@ def test_a_release_made_with_updp_is_verified_and_names_no_one(tmp_path, key, pa
     assert outcome.released == 6
     assert sweep(tmp_path / "out") == []
     assert verify(tmp_path / "out" / "unmeasured", trusted=public_key(key)).intact
-    rows = list(manifest.read(tmp_path / "out" / "unmeasured" / "manifest.parquet"))
+    rows = list(manifest.read(tmp_path / "out" / "unmeasured"))
     decided = [json.loads(row["decided"]) for row in rows]
     assert {(one["mode"], one["rerolls"]) for one in decided} == {("resolved", 0)}
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from updp.core.global_state import quiet
 from updp.core.keys import Key
+from updp.core.manifest_files import manifest_files
 from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
 from updp.core.record import Report, Study
@@ -74,13 +75,13 @@ def beside(release: Path, source: Path, key: Key, *, vault: Path | None = None, 
     """Open a release beside its source; refuses whatever does not belong together."""
     facts, policy = opened_release(release, key)
     policy = _with_own_options(policy, vault or release.parent / "vault")
-    rows = {row["release_id"]: row for row in manifest.read(release / "manifest.parquet")}
+    rows = {row["release_id"]: row for row in manifest.read(release)}
     if not rows:
         raise NotComparable("the release has no films; there is nothing to measure")
     links, key = _originals(rows, vault or release.parent / "vault", key)
     opened, digest = _source(source, release, policy, key, layout)
     originals = _studies(opened, rows, links, key)
-    return Beside(release, facts, policy, rows, opened, originals, file_sum(release / "manifest.parquet"), digest)
+    return Beside(release, facts, policy, rows, opened, originals, manifest.digest(release), digest)
 
 
 def load_case(
@@ -103,7 +104,7 @@ def load_case(
 
 def opened_release(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
     """Evidence and policy of a release that is as it was signed, and signed with this key."""
-    if not (release / "manifest.parquet").is_file():
+    if not manifest_files(release):
         raise NotComparable(f"{release} is not a release: it has no manifest.parquet")
     try:
         check_signature(release, public_key(key))
