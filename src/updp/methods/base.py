@@ -75,6 +75,7 @@ class Reversible(Protocol):
     ``Method.deidentify`` of such a method draws passwords from the streams, for whoever only wants to see what leaves.
     """
 
+    password_bits: int  # of the key space: what somebody would have to try
     keeps_originals: bool  # whether the run shall keep the exact source file too, encrypted, inside the hospital
 
     def encrypt(

@@ -45,9 +45,10 @@ def train_method(
 ) -> Path:
     """Train method ``name`` on ``data`` and add its weights to the pack of method weights ``out``.
 
-    Checkpoints are in ``run`` (default: ``out`` + ".run"); calling again goes on where it stopped. ``settings``
-    changes keys of the recipe's schedule (`steps`, `batch`, `rate`, …), ``model`` the sizes of the network. ``corpus``
-    takes films decoded before instead of decoding ``data``, of which then only ages and sexes are read.
+    ``pack`` is that of the method unless it is given. Checkpoints are in ``run`` (default: ``out`` + ".run"); calling
+    again goes on where it stopped. ``settings`` changes keys of the recipe's schedule (`steps`, `batch`, `rate`, …),
+    ``model`` the sizes of the network. ``corpus`` takes films decoded before instead of decoding ``data``, of which
+    then only ages and sexes are read.
     """
     if name not in LEARNED:
         raise UnknownRecipe(f"{name!r} is no method that learns; there are: {', '.join(LEARNED)}")

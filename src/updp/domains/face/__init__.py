@@ -47,6 +47,6 @@ FACE = Photographs(
     views=("FRONTAL",),
     stations=("read", "screen", "pseudonymise"),
     attributes=("view", "labels", "sex", "age", "date"),
-    probes=("record", "faces", "face diagnosis", "face landmarks"),
+    probes=("record", "faces", "reversal", "face diagnosis", "face landmarks"),
     questions=("record", "film", "membership", "utility"),
 )

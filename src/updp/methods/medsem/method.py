@@ -32,6 +32,7 @@ _BATCH = 16
 
 class MedSem(Trained):
     info: ClassVar[MethodInfo] = method_info("medsem")
+    password_bits: ClassVar[int] = 256
 
     class Options(Trained.Options):
         pack: str = Field(PACK, description="Model pack of faces: a name or a folder.")
