@@ -1,4 +1,4 @@
-"""`updp key`, `vault`, `recall` and `cache`: what stays inside the hospital."""
+"""`updp key`, `vault`, `recall`, `recover` and `cache`: what stays inside the hospital."""
 
 import sys
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import typer
 
 from updp.cli.app import KeyOption, app, cache_app, key_app, vault_app
 from updp.cli.console import megabytes, open_key
+from updp.cli.options import VaultOption
 from updp.cli.session import say, told
 
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="The cache folder; default: ~/.cache/updp.")]
@@ -72,6 +73,29 @@ def recall(
         releases=[{"output": str(one.out), "release": one.seal.release, "films": list(one.films)} for one in found],
     )
     say(f"{films} films in {releases} releases; {to}, list {made.serial}: send it to their receivers")
+
+
+@app.command()
+def recover(
+    release: Annotated[Path, typer.Argument(help="A release, or the output folder of its run.")],
+    record: Annotated[str, typer.Option(help="The record's release_id in the manifest.")],
+    to: Annotated[Path, typer.Option("--to", help="File to write (0600); never overwritten.")],
+    exact: Annotated[
+        bool, typer.Option("--exact", help="The exact source file from the vault, not what the released file gives.")
+    ] = False,
+    by: Annotated[str, typer.Option(help="Who asks; noted in the log.")] = "",
+    why: Annotated[str, typer.Option(help="What for; noted in the log.")] = "",
+    vault: VaultOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Give back the original of one record of a method that can be turned back; vault/recovered.jsonl logs it."""
+    from updp.core.keys import Key, default_path
+    from updp.release.recover import recover as run
+
+    opened = Key.load(key or default_path())
+    made = run(release, record, opened, to, how="vault" if exact else "password", by=by, why=why, folder=vault)
+    told(record=record, how=made.how, bytes=len(made.data))
+    say(f"original written to {to}; it shows a patient, keep it inside the hospital")
 
 
 @vault_app.command("export")

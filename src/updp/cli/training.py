@@ -1,7 +1,7 @@
 """`updp train`: model packs, judges and methods."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,12 +15,21 @@ def train_pack(
     out: Annotated[Path, typer.Option(help="Where to write the pack.")],
     config: Annotated[Path | None, typer.Option(help="Sizes and schedules (TOML).")] = None,
     run: Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: OUT.run.")] = None,
+    domain: Annotated[str, typer.Option(help="chest or face: what the pack is for.")] = "chest",
 ) -> None:
     """Train a model pack; run again to resume from its checkpoints."""
-    from updp.training import PackConfig
-    from updp.training import train_pack as train
+    made: Any
+    if domain == "face":
+        from updp.training.face_recipe import FacePackConfig, train_face_pack
 
-    made = train(data, out, PackConfig.read(config) if config else None, run=run, say=say)
+        made = train_face_pack(data, out, FacePackConfig.read(config) if config else None, run=run, say=say)
+    elif domain == "chest":
+        from updp.training import PackConfig
+        from updp.training import train_pack as train
+
+        made = train(data, out, PackConfig.read(config) if config else None, run=run, say=say)
+    else:
+        raise typer.BadParameter(f"packs are trained for chest and face, not {domain!r}")
     told(pack=made.name, folder=str(out))
     say(f"pack {made.name} written to {out}")
 
@@ -62,7 +71,7 @@ def train_judge(
 
 @train_app.command("method")
 def train_method(
-    name: Annotated[str, typer.Argument(help="privdiff, prichexy, privacy-net or dcm.")],
+    name: Annotated[str, typer.Argument(help="privdiff, prichexy, privacy-net, dcm or medsem.")],
     data: Annotated[list[Path], typer.Option(help="A source of films; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The pack of method weights to write to, or to add to.")],
     pack: Annotated[str | None, typer.Option(help="The model pack to learn with: a name or a folder.")] = None,
@@ -70,10 +79,9 @@ def train_method(
     steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of the recipe's.")] = None,
 ) -> None:
     """Train a method that learns; run again to resume from its checkpoint."""
-    from updp.domains.chest import PACK
     from updp.methods.train import train_method as train
 
     settings = {} if steps is None else {"steps": steps}
-    train(name, data, out, pack=pack or PACK, run=run, settings=settings, say=say)
+    train(name, data, out, pack=pack, run=run, settings=settings, say=say)
     told(method=name, folder=str(out))
-    say(f"weights of {name} written to {out}; use them with --pack {pack} and option weights = {str(out)!r}")
+    say(f"weights of {name} written to {out}; use them with option weights = {str(out)!r} and the same pack")

@@ -188,6 +188,14 @@ class Key:
 
         return np.random.Generator(np.random.PCG64(self.seed(*parts)))
 
+    def password(self, release_id: str) -> bytes:
+        """The password of one released film, for methods that can be turned back (HKDF, one per record)."""
+        return _subkey(self._scope, f"password/{release_id}")
+
+    def original_key(self) -> bytes:
+        """The AES-256 key of the originals that a run keeps for audits."""
+        return _subkey(self._secret, "originals")
+
     def split(self, patient_id: str) -> Split:
         """The split of a patient in a source that has no official one."""
         return split_of(patient_id, _subkey(self._scope, "split"))

@@ -64,6 +64,29 @@ class Method(Protocol):
         depend on which others share its batch."""
 
 
+class BadPassword(ValueError):
+    """A password that cannot be one, or that is not this film's; the message shows nothing of it."""
+
+
+@runtime_checkable
+class Reversible(Protocol):
+    """A method whose films the holder of a password can turn back; every film has a password of its own.
+
+    ``Method.deidentify`` of such a method draws passwords from the streams, for whoever only wants to see what leaves.
+    """
+
+    password_bits: int  # of the key space: what somebody would have to try
+    keeps_originals: bool  # whether the run shall keep the exact source file too, encrypted, inside the hospital
+
+    def encrypt(
+        self, batch: list[Study], strength: float | None, rng: list[np.random.Generator], passwords: list[bytes]
+    ) -> list[Deidentified]:
+        """As ``deidentify``, with these passwords."""
+
+    def recover(self, films: list[NDArray[np.uint8]], passwords: list[bytes]) -> list[NDArray[np.uint8]]:
+        """The originals of released films as they are stored; a wrong password raises, or gives another face."""
+
+
 def reads_pixels(method: Method, strength: float | None) -> bool:
     """Whether the image that leaves may depend on the pixels that came, at this strength.
 

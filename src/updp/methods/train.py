@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.domains.chest import PACK
-from updp.methods import LEARNED
+from updp.methods import LEARNED, pack_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,7 +34,7 @@ def train_method(
     data: Sequence[str | Path],
     out: Path | str,
     *,
-    pack: str | Path = PACK,
+    pack: str | Path | None = None,
     run: Path | str | None = None,
     corpus: Corpus | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -45,9 +45,10 @@ def train_method(
 ) -> Path:
     """Train method ``name`` on ``data`` and add its weights to the pack of method weights ``out``.
 
-    Checkpoints are in ``run`` (default: ``out`` + ".run"); calling again goes on where it stopped. ``settings``
-    changes keys of the recipe's schedule (`steps`, `batch`, `rate`, …), ``model`` the sizes of the network. ``corpus``
-    takes films decoded before instead of decoding ``data``, of which then only ages and sexes are read.
+    ``pack`` is that of the method unless it is given. Checkpoints are in ``run`` (default: ``out`` + ".run"); calling
+    again goes on where it stopped. ``settings`` changes keys of the recipe's schedule (`steps`, `batch`, `rate`, …),
+    ``model`` the sizes of the network. ``corpus`` takes films decoded before instead of decoding ``data``, of which
+    then only ages and sexes are read.
     """
     if name not in LEARNED:
         raise UnknownRecipe(f"{name!r} is no method that learns; there are: {', '.join(LEARNED)}")
@@ -59,13 +60,15 @@ def train_method(
 
     out = Path(out)
     run = Path(run) if run is not None else out.with_name(out.name + ".run")
-    opened = load_pack(pack)
+    opened = load_pack(pack or pack_of(name, {}, PACK) or PACK)
     place, cls = LEARNED[name].split(":")
     recipe = import_module(place)
     try:
         config = replace(recipe.CONFIG, **(settings or {}))
     except TypeError as error:
         raise UnknownRecipe(f"recipe of {name}: {error}") from None
+    if corpus is None and hasattr(recipe, "prepare"):  # of another domain than films
+        corpus = recipe.prepare(data, run, opened, say)
     if corpus is None:
         size, rule = int(opened.info.get("size", 256)), rule_of(opened)
         corpus = prepare_corpus(read_films(data), run / "corpus", size, rule=rule)

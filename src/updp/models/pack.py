@@ -41,6 +41,8 @@ ROLES: Registry[type] = Registry(
         "generator": "updp.models.roles:GeneratorRole",
         "identity": "updp.models.roles:IdentityRole",
         "classifier": "updp.models.roles:ClassifierRole",
+        "segmenter": "updp.models.roles:SegmenterRole",
+        "medical": "updp.models.roles:MedicalRole",
     },
     PackError,
 )
@@ -55,6 +57,11 @@ MODELS: Registry[type[nn.Module]] = Registry(
         "generator/unet": "updp.models.generator:UNet",
         "identity/efficientnet": "updp.models.identity:Identity",
         "classifier/efficientnet": "updp.models.classifier:Classifier",
+        "autoencoder/colour-blocks": "updp.models.faces:ColourBlocks",
+        "identity/face": "updp.models.faces:FaceIdentity",
+        "classifier/eyes": "updp.models.faces:EyeClassifier",
+        "segmenter/eyes": "updp.models.faces:EyeSegmenter",
+        "medical/denoiser": "updp.models.faces:EyeDenoiser",
     },
     PackError,
 )

@@ -1,4 +1,6 @@
-"""The five roles a pack fills. Films are float32, N×1×256×256, in [0, 1]; embeddings are unit vectors."""
+"""The roles a pack fills; segmenter and medical are roles of packs of faces.
+
+Films are float32, N×1×256×256, in [0, 1]; embeddings are unit vectors."""
 
 from __future__ import annotations
 
@@ -40,3 +42,11 @@ class ClassifierRole(Protocol):
     labels: tuple[str, ...]
 
     def probabilities(self, images: Tensor) -> Tensor: ...
+
+
+class SegmenterRole(Protocol):
+    def masks(self, images: Tensor) -> Tensor: ...
+
+
+class MedicalRole(Protocol):
+    def features(self, images: Tensor) -> list[Tensor]: ...

@@ -404,13 +404,15 @@ def _process(job: Job, shard: Shard) -> ShardRecord:
         """Make and write the films of the studies that passed so far."""
         made, counted = _made([study for _, study, _ in passed], [override for _, _, override in passed], job)
         tallies.update(counted)
-        for (item, study, _), result in zip(passed, made, strict=True):
+        for (item, study, override), result in zip(passed, made, strict=True):
             if isinstance(result, Stopped):
                 kept_back.append((item, result))
                 continue
             link = _link(item, job, study)
             film = _film(result, job, _content(study, job.key), link["ref"])
             try:
+                if _line(job, override)[1].keeps_originals and item.path is not None:
+                    vault.keep_original(job.out / "vault", study.film_id, item.path, job.key)
                 films.append(place_film(job.out, film))
             except OSError as error:
                 raise explain(error) from None

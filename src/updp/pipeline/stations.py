@@ -21,7 +21,7 @@ from updp.core.record import Report, Study
 from updp.core.registry import Registry
 from updp.imaging.square import place_in_square, square
 from updp.methods import make_method
-from updp.methods.base import reads_pixels
+from updp.methods.base import Reversible, reads_pixels
 from updp.release.residual import residual_spans
 from updp.reports.lexicon import LayerMissing
 from updp.screening.native import NativeFilm
@@ -278,6 +278,7 @@ class MakeFilm:
         self.method = make_method(policy.method.name, policy.method.options, domain, policy.image.native)
         self.strength = policy.method.strength
         self.reads_pixels = reads_pixels(self.method, self.strength)
+        self.keeps_originals = isinstance(self.method, Reversible) and self.method.keeps_originals
         self.key = key
         self.seed = seed
 
@@ -295,7 +296,11 @@ class MakeFilm:
             return list(batch)  # millions of values need not be turned into grey values and back
         batch = [study if study.native is None else study.but(pixels=study.native.unit()) for study in batch]
         streams = [self.key.rng("film", study.film_id, str(self.seed)) for study in batch]
-        made = self.method.deidentify(batch, self.strength, streams)
+        if isinstance(self.method, Reversible):
+            passwords = [self.key.password(study.film_id) for study in batch]
+            made = self.method.encrypt(batch, self.strength, streams, passwords)
+        else:
+            made = self.method.deidentify(batch, self.strength, streams)
         out: list[Study | Stopped] = []
         for study, result in zip(batch, made, strict=True):
             if result.pixels is None or result.refused is not None:

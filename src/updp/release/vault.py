@@ -1,7 +1,8 @@
 """The pseudonym vault: which study a release id or a quarantine entry was. It stays in the hospital.
 
 One AES-256-GCM file per shard, beside the release and never inside it, readable by its owner only. With the key, the
-hospital can recall a patient, answer an audit, or find the study behind a reason code.
+hospital can recall a patient, answer an audit, or find the study behind a reason code. Where the method can be turned
+back, the exact source files are kept here too, one encrypted file each.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ COLUMNS = (
     "ref", "release_id", "patient", "study", "recipient", "source_film_id", "source_study_id", "source_patient_id",
     "reason",
 )  # fmt: skip
+#: In the vault: source files that methods which can be turned back keep for audits.
+ORIGINALS = "originals"
 #: A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -64,6 +67,33 @@ def unseal(path: Path, key: Key) -> list[dict[str, Any]]:
         raise BadVault(f"{path.name} does not open with this key, or was altered") from None
     found: list[dict[str, Any]] = json.loads(plain)
     return found
+
+
+def keep_original(folder: Path, release_id: str, source: Path, key: Key) -> None:
+    """Keep the bytes of a source file, encrypted, under the release id they left as."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    place = folder / ORIGINALS / f"{release_id}.vault"
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    nonce = os.urandom(12)
+    box = AESGCM(key.original_key()).encrypt(nonce, source.read_bytes(), _MAGIC + release_id.encode())
+    write_bytes(place, _MAGIC + nonce + box, mode=0o600)
+
+
+def original(folder: Path, release_id: str, key: Key) -> bytes:
+    """The bytes that ``keep_original`` kept."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        raw = (folder / ORIGINALS / f"{release_id}.vault").read_bytes()
+    except OSError:
+        raise BadVault("the vault holds no original of this record") from None
+    body = raw.removeprefix(_MAGIC)
+    try:
+        return AESGCM(key.original_key()).decrypt(body[:12], body[12:], _MAGIC + release_id.encode())
+    except InvalidTag:
+        raise BadVault("the original does not open with this key, or was altered") from None
 
 
 def export(out: Path, key: Key, to: Path) -> int:

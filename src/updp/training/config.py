@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from updp.training.corpus import RULES, Rule
 from updp.training.loop import StageConfig
@@ -38,7 +38,40 @@ class BadConfig(ValueError):
 
 
 @dataclass(frozen=True)
-class PackConfig:
+class Config:
+    """What the recipes of packs share: keys from a file or a call, stages as tables of changes."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """From TOML: keys of this class; a stage is a table of `StageConfig` keys."""
+        try:
+            return cls().but(**tomllib.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise BadConfig(f"{path}: no such configuration file") from None
+        except (OSError, UnicodeDecodeError):
+            raise BadConfig(f"{path}: the configuration cannot be read as UTF-8 text") from None
+        except (tomllib.TOMLDecodeError, TypeError) as error:
+            raise BadConfig(f"{path}: {error}") from None
+
+    def but(self, **changes: Any) -> Self:
+        """This configuration with some keys changed; stages may be given as tables of changes."""
+        known = {f.name for f in fields(self)}
+        if unknown := set(changes) - known:
+            raise BadConfig(
+                f"unknown configuration keys: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
+            )
+        for name, value in changes.items():
+            stage = getattr(self, name)
+            if isinstance(stage, StageConfig) and isinstance(value, dict):
+                changes[name] = replace(stage, **value)
+        return replace(self, **changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class PackConfig(Config):
     """Sizes and schedules. The defaults are those of `cxr256-2`: 1.5 million samples of the generator."""
 
     name: str = "cxr256-2"
@@ -96,31 +129,3 @@ class PackConfig:
     def further(self) -> list[int]:
         """Widths of the decoder's stages beyond 256 pixels."""
         return [FURTHER] * max(0, (self.size // BASE).bit_length() - 1)
-
-    @staticmethod
-    def read(path: Path) -> PackConfig:
-        """From TOML: keys of this class; a stage is a table of `StageConfig` keys."""
-        try:
-            return PackConfig().but(**tomllib.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise BadConfig(f"{path}: no such configuration file") from None
-        except (OSError, UnicodeDecodeError):
-            raise BadConfig(f"{path}: the configuration cannot be read as UTF-8 text") from None
-        except (tomllib.TOMLDecodeError, TypeError) as error:
-            raise BadConfig(f"{path}: {error}") from None
-
-    def but(self, **changes: Any) -> PackConfig:
-        """This configuration with some keys changed; stages may be given as tables of changes."""
-        known = {f.name for f in fields(self)}
-        if unknown := set(changes) - known:
-            raise BadConfig(
-                f"unknown configuration keys: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
-            )
-        for name, value in changes.items():
-            stage = getattr(self, name)
-            if isinstance(stage, StageConfig) and isinstance(value, dict):
-                changes[name] = replace(stage, **value)
-        return replace(self, **changes)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)

@@ -77,13 +77,19 @@ class Corpus:
 
     def record_of_splits(self) -> dict[str, Any]:
         """Counts and a digest of each split, for the pack: another run can check that it has the same one."""
-        record: dict[str, Any] = {"rule": RULES[self.rule], "name": self.rule}
-        for split in ("train", "val", "test"):
-            rows = self.rows(split)
-            digest = hashlib.sha256("\n".join(sorted(self.ids[rows].tolist())).encode()).hexdigest()
-            patients = len(set(self.patients[rows].tolist()))
-            record[split] = {"films": len(rows), "patients": patients, "sha256": digest}
-        return record
+        named = {"rule": RULES[self.rule], "name": self.rule}
+        return named | record_of_splits(self, ("train", "val", "test"))
+
+
+def record_of_splits(corpus: Any, splits: Iterable[str]) -> dict[str, Any]:
+    """Counts and a digest of the splits of a corpus with ``rows``, ``ids`` and ``patients``."""
+    record: dict[str, Any] = {}
+    for split in splits:
+        rows = corpus.rows(split)
+        digest = hashlib.sha256("\n".join(sorted(corpus.ids[rows].tolist())).encode()).hexdigest()
+        patients = len(set(corpus.patients[rows].tolist()))
+        record[split] = {"films": len(rows), "patients": patients, "sha256": digest}
+    return record
 
 
 def square(pixels: NDArray[np.float32], size: int) -> NDArray[np.uint8]:

@@ -51,15 +51,12 @@ _MAY_LACK = ("attributes", "generator_finisher", "decoder_own")  # stages that a
 Say = Callable[[str], None]
 
 
-class Recipe:
-    """The stages over one corpus and one run folder; every finished stage is read back from its checkpoint."""
+class StagesOf:
+    """Stages over one corpus and one run folder; every finished stage is read back from its checkpoint."""
 
-    def __init__(
-        self, corpus: Corpus, directory: Path, config: PackConfig, accelerator: Any = None, say: Say = print
-    ) -> None:
+    def __init__(self, corpus: Any, directory: Path, config: Any, accelerator: Any = None, say: Say = print) -> None:
         self.corpus, self.directory, self.config = corpus, directory, config
         self.accelerator, self.say = accelerator, say
-        self.findings: Any = None  # the head that found them while the vlm learned, for the classifier to begin with
         directory.mkdir(parents=True, exist_ok=True)
 
     def _run(self, stage: Any, config: StageConfig, stop_after: float | None) -> Any:
@@ -72,6 +69,14 @@ class Recipe:
             say=self.say,
             stop_after=stop_after,
         ).cpu()
+
+
+class Recipe(StagesOf):
+    """The stages of a pack of films."""
+
+    corpus: Corpus
+    config: PackConfig
+    findings: Any = None  # the head that found them while the vlm learned, for the classifier to begin with
 
     def tokenizer(self) -> Any:
         from tokenizers import Tokenizer
@@ -225,7 +230,7 @@ class Recipe:
 def export_pack(
     modules: dict[str, Any],
     directory: Path,
-    config: PackConfig,
+    config: Any,
     splits: dict[str, Any],
     extra: dict[str, Any] | None = None,
 ) -> Pack:

@@ -12,7 +12,6 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from updp.virtual.manifestations import Sign
+    from updp.domains.face.manifestations import Sign
 
 #: Share of people without a disease; the others are spread evenly over the diseases.
 NORMAL = 0.125
@@ -96,7 +95,7 @@ def make_clinic(
 
 def sign_of(seed: int, person: int, diseases: tuple[str, ...]) -> Sign | None:
     """A person's disease and how it looks. People take the diseases in turn, so that a small clinic has them all."""
-    from updp.virtual.manifestations import Sign
+    from updp.domains.face.manifestations import Sign
 
     rng = stream(seed, "sign", person)
     if rng.random() < NORMAL:
@@ -110,24 +109,21 @@ class _Invented:
     """The faces of the package."""
 
     def __init__(self, people: int | None) -> None:
-        self.folder = resources.files("updp.virtual").joinpath("faces")
-        self.rows = list(csv.DictReader(io.StringIO(self.folder.joinpath("people.csv").read_text("utf-8"))))
-        if people is not None and people > len(self.rows):
-            raise BadClinic(f"there are {len(self.rows)} invented faces; give a source of photographs for more")
-        self.rows = self.rows[:people]
-        self.refused = 0
+        from updp.domains.face.people import names
+
+        if people is not None and people > len(names()):
+            raise BadClinic(f"there are {len(names())} invented faces; give a source of photographs for more")
+        self.people, self.refused = people, 0
 
     def __iter__(self) -> Iterator[Sitter]:
         import numpy as np
-        from PIL import Image
 
-        with self.folder.joinpath("landmarks.npz").open("rb") as file:
-            points = np.load(file)["points"]
-        for n, row in enumerate(self.rows):
-            with self.folder.joinpath(f"{row['face']}.jpg").open("rb") as file, Image.open(file) as image:
-                pixels = np.asarray(image.convert("RGB")).astype(np.float32) / np.float32(255)
-            sex: Sex = "M" if row["sex"] == "M" else "F"
-            yield Sitter(f"invented-{row['face']}", sex, ((pixels, points[n]),))
+        from updp.domains.face.people import people
+
+        for person in people(self.people):
+            sex: Sex = "M" if person.sex == "M" else "F"
+            pixels = person.photo.astype(np.float32) / np.float32(255)
+            yield Sitter(f"invented-{person.name}", sex, ((pixels, person.points),))
 
 
 class _Source:
@@ -173,8 +169,8 @@ def _photographed(
     import numpy as np
     from PIL import Image
 
+    from updp.domains.face.manifestations import render
     from updp.imaging.encode import encode_png
-    from updp.virtual.manifestations import render
 
     visits = photographs if again else len(sitter.photographs)
     rendered = [render(pixels, points, sign) for pixels, points in sitter.photographs[:visits]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-FACES = Path(str(resources.files("updp.virtual").joinpath("faces")))
+FACES = Path(str(resources.files("updp.domains.face").joinpath("invented")))
 PHOTOS = Path(__file__).parent / "photos"
 
 

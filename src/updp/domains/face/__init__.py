@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from updp.core.record import Study
 
 
+#: The model pack of faces that ships with updp, and the pack of method weights that learned with it.
+PACK, METHOD_WEIGHTS = "face128", "face128-methods"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Photographs(Domain):
     def check(self, policy: Policy) -> None:
@@ -43,6 +47,6 @@ FACE = Photographs(
     views=("FRONTAL",),
     stations=("read", "screen", "pseudonymise"),
     attributes=("view", "labels", "sex", "age", "date"),
-    probes=("record", "faces", "face diagnosis", "face landmarks"),
+    probes=("record", "faces", "reversal", "face diagnosis", "face landmarks"),
     questions=("record", "film", "membership", "utility"),
 )

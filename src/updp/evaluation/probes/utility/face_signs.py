@@ -205,13 +205,24 @@ class FaceLandmarks(_FaceProbe):
             return out + absent((*(f"landmark error, {part}" for part in PARTS), *_SIGNS), reason)
         before, after = real.points[both].astype(np.float64), released.points[both].astype(np.float64)
         scale = np.array([between_eyes(points) for points in before])
+        # A method may release another frame of the face: shift, turn and scale of the whole are no error.
+        placed = np.stack([_onto(points, goal) for points, goal in zip(after, before, strict=True)])
         for part, rows in PARTS.items():
-            error = np.linalg.norm(before[:, list(rows)] - after[:, list(rows)], axis=2).mean(1) / scale
+            error = np.linalg.norm(before[:, list(rows)] - placed[:, list(rows)], axis=2).mean(1) / scale
             out.append(measure(f"landmark error, {part}", mean, patients, error, chance=None, **options))
         for metric, sign in _SIGNS.items():
             error = _differences(sign, exhibit, both, before, after)
             out.append(measure(metric, mean, patients, error, chance=None, **options))
         return out
+
+
+def _onto(points: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points moved, turned and scaled so that they come nearest to others, by least squares."""
+    own, theirs = points - points.mean(0), goal - goal.mean(0)
+    scale = max(float((own**2).sum()), 1e-9)
+    a = float((own * theirs).sum()) / scale
+    b = float((own[:, 0] * theirs[:, 1] - own[:, 1] * theirs[:, 0]).sum()) / scale
+    return np.asarray(own @ np.array([[a, b], [-b, a]]) + goal.mean(0))
 
 
 #: What is measured on each eye, as the mean absolute difference to the original.

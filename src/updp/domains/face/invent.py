@@ -1,7 +1,7 @@
-"""Sampling of the faces in ``faces/``: MobileStyleGAN from noise, by OpenVINO.
+"""Sampling of the faces in ``invented/``: MobileStyleGAN from noise, by OpenVINO.
 
 Neither is a dependency. Unpack the wheel of ``random-face`` and install ``openvino``, then
-``python -m updp.virtual.invent_faces random_face/data OUT``. Which of the samples are adults without glasses is decided
+``python -m updp.domains.face.invent random_face/data OUT``. Which of the samples are adults without glasses is decided
 by a person who looks at them.
 """
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.domains.face.photographs import FACES, face, unit
+from updp.domains.face import manifestations
 from updp.domains.face.labels import DISEASES, GRADES, UNSEEN
 from updp.domains.face.landmarks import EYES, opening
+from updp.domains.face.manifestations import BOTH, DRAW, TUMOURS, Rendered, Sign, render
 from updp.domains.face.signs import frame, iris_offset, redness
-from updp.virtual import manifestations
-from updp.virtual.manifestations import BOTH, DRAW, TUMOURS, Rendered, Sign, render
 
 PEOPLE = (5, 12, 40)
 EYE = EYES["left"]

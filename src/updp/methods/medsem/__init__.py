@@ -1,0 +1,1 @@
+"""MedSem-DeID: another face around the patient's eyes, recovered by a password."""
