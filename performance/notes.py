@@ -9,9 +9,9 @@ second detector, which only has to touch an identifier: it refuses a report and 
 Texts a second are processor time of one core.
 
 ``note_types/tuned``, ``second``, ``third``, ``fourth``, ``fifth``, ``sixth`` and ``seventh`` may be looked at while
-rules and tagger are worked on (the tagger learns from the carriers of the first two); ``held_out`` are scored only. No two
-parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is marked whole: titles,
-credentials and the word for a kind of institution belong to it.
+rules and tagger are worked on (the tagger learns from the carriers of the first two); ``held_out`` are scored only. No
+two parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is marked whole:
+titles, credentials and the word for a kind of institution belong to it.
 """
 
 from __future__ import annotations
@@ -524,7 +524,7 @@ def fill(carrier: str, values: Values) -> tuple[str, list[dict[str, Any]]]:
         if field in KIND:
             start = len(text)
             if KIND[field] == "name" and (
-                title := re.search(r"\b(?:Mrs?|Ms|Miss|Nurse|Constable|Sgt|Captain|Col|Fr|Imam)\.? $", text)
+                title := re.search(r"\b(?:Mrs?|Ms|Miss|[Dd]r|Nurse|Constable|Sgt|Captain|Col|Fr|Imam)\.? $", text)
             ):
                 start = title.start()
             spans.append({"start": start, "end": len(text) + len(made), "category": KIND[field], "field": field})
