@@ -8,10 +8,10 @@ digits in a span and in no identifier, as a fraction of all that are in none. ``
 second detector, which only has to touch an identifier: it refuses a report and cuts nothing.
 Texts a second are processor time of one core.
 
-``note_types/tuned``, ``second``, ``third``, ``fourth``, ``fifth`` and ``sixth`` may be looked at while rules
-and tagger are worked on (the tagger learns from the carriers of the first two); ``held_out`` are scored only. No two
-parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is marked whole: titles,
-credentials and the word for a kind of institution belong to it.
+``note_types/tuned``, ``second``, ``third``, ``fourth``, ``fifth``, ``sixth`` and ``seventh`` may be looked at while
+rules and tagger are worked on (the tagger learns from the carriers of the first two); ``held_out`` are scored only. No
+two parts share a carrier, a name, a place or a list of short forms of institutions. An identifier is marked whole:
+titles, credentials and the word for a kind of institution belong to it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from updp.reports.lexicon import places as listed_places
 from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "note_types"
-#: Who may have which name or place, by its hash in seven.
-PARTS = ("tuned", "second", "fourth", "third", "fifth", "sixth", "held_out")
+#: Who may have which name or place, by its hash in eight.
+PARTS = ("tuned", "second", "fourth", "third", "fifth", "sixth", "seventh", "held_out")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
@@ -103,6 +103,10 @@ KIND = {
     "age90": "age",
 }
 _SHORT = {
+    "held_out": "UMHS NMUH DGH QEUH BRI LNWH TWH SFGH UTMB NSUH|St. Bega's|St Kentigern's|Saint Odile|St. Tysilio's|"
+    "Nicklaus Children's|Helen DeVos Children's|Le Bonheur Children's|St. Modwen's|Mass Spine|Royal Blackburn|Duke|"
+    "UConn|CCF|RHH|Ninewells|St Peter's|UZ Kortrijk|Ullevål|EOC Lugano|Steve Biko|Mt. Graham|Gillette "
+    "Children's|St. Cadoc",
     "tuned": "BWH UCLA KUMC NYP VCU OHSU UAB MUSC HUP|St. V's|St Joe's|Saint Agnes|St. Luke's|Boston Children's|"
     "Texas Children's|Rady Children's|St. Rita's|Mass General|Brigham|Hopkins|UNC|RUSH|JGH|SickKids|GOSH|Guy's|"
     "St Thomas'|UZ Leuven|Charité|AKH|KSUMC|Mt. Sinai|Cook Children's|St. Anne's",
@@ -119,7 +123,7 @@ _SHORT = {
     "sixth": "UCDMC LVHN KGH NNUH BSUH UCLH TUH MMC RJAH HMC|St. Aidan's|St Olave's|Saint Walburga|St. Petroc's|Tulsa "
     "Children's|Primary Children's|Shriners Children's|St. Wilfrid's|Mass Ear|Royal Cornhill|Baylor|UIC|CUMC|RBH|"
     "Raigmore|St Clement's|UZ Gasthuisberg|Sahlgrenska|HUS|Kenyatta|Mt. Airy|Holtz Children's|St. Ninian",
-    "held_out": "UWMC DHMC LUHS SJH MKUH UHCW RDE PUH NKCH WMH|St. Werburgh's|St Lucy's|Saint Fiacre|St. Oswin's|"
+    "seventh": "UWMC DHMC LUHS SJH MKUH UHCW RDE PUH NKCH WMH|St. Werburgh's|St Lucy's|Saint Fiacre|St. Oswin's|"
     "Dayton Children's|Norton Children's|Wolfson Children's|St. Aldate's|Mass Lung|Royal Papworth|Dartmouth|UNLV|"
     "MUHC|RNS|Wythenshawe|St Margaret's|UZ Antwerpen|Haukeland|CHUL|Chris Hani Baragwanath|Mt. Hood|Peyton Manning "
     "Children's|St. Canice",
@@ -129,6 +133,8 @@ _SHORT = {
     "Vernon|Blank Children's|St. Gallen",
 }
 _BARE = {
+    "held_out": "Fernhurst Banner Ashbourne Broomfield Coldwater Deerfield Easterly Furzedown Goosegreen Hollins "
+    "Inglewood Kestrels Lyndale Maybank Northcote Ottershaw Primrose Redwoods",
     "tuned": "Lakeside Mercy Ridgeview Brookdale Fairmont Parkland Hillcrest Kaiser Sunrise Meadowbrook Northgate "
     "Oakhaven Rosewood Elmhurst Cedarcrest Pinehurst Westover Foxglove Highgate Kingsmead",
     "second": "Bayview Providence Stonebrook Edgewater Thornbury Willowmere Ashcombe Geisinger Glenwood Larkfield "
@@ -139,12 +145,14 @@ _BARE = {
     "Whitestone Kingfisher Marlborough Northfields Oakdene Penrose Rookwood Sycamore Westbrook Yewtree",
     "sixth": "Millstream Sutter Ashdown Coppice Fairlawn Grangewood Heatherside Ivybridge Knollwood Laurelhurst "
     "Meadowvale Norwood Oakfield Pinegrove Rushmere Southfields Thornhill Woodlands",
-    "held_out": "Brookhaven Intermountain Elderslie Fairholme Stoneleigh Larchwood Thistledown Harbourside Mossbank "
+    "seventh": "Brookhaven Intermountain Elderslie Fairholme Stoneleigh Larchwood Thistledown Harbourside Mossbank "
     "Quarryhill Sunnyside Birchgrove Castlemere Dovecote Eaglescliffe Foxhollow Greystones Hazelmere",
     "fifth": "Riverbend Ascension Maplewood Heathfield Claremont Woodside Brambles Hollytree Goldcrest Seaview "
     "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
+    "held_out": "last November|next Tuesday|the day before yesterday|this past Wednesday|early last autumn|"
+    "last Pentecost|the Thursday before last|late next month|last night|the weekend before",
     "tuned": "last week|last month|last Tuesday|week before last|two Mondays ago|last winter|this past Friday",
     "second": "last year|next Thursday|last summer|previous Sunday|last weekend|this past spring|last fall",
     "third": "last autumn|the Friday before|this past winter|next Monday|late last month",
@@ -152,12 +160,14 @@ _RELATIVE = {
     "the other Saturday|last Christmas",
     "sixth": "last July|next Friday|the month before|this past August|late last year|last Diwali|the Tuesday before|"
     "early last week",
-    "held_out": "last October|next Saturday|the week after next|this past Thursday|early this spring|last Ramadan|the "
+    "seventh": "last October|next Saturday|the week after next|this past Thursday|early this spring|last Ramadan|the "
     "Monday before last|late last autumn|last Sunday",
     "fifth": "last February|next Wednesday|the past weekend|this past Monday|early next year|last Easter|the "
     "previous Thursday|late last summer",
 }
 _WORDS = {
+    "held_out": "Arrow Beach Burns Coffey Dodge Ferry Frame Goodness Hatch Judge Keys Light Moon Outlaw Prince Shields "
+    "Tipping Waterfall",
     "tuned": "English Long Field Brown Rich Price Frost Winter Short Black Young Church Hall Stone Wise Best Banks "
     "Case Day Love Early",
     "second": "French Small White Green Rice Marsh Summer Sharp Gray Strong Park Hill Woods Swift Noble Waters "
@@ -166,61 +176,79 @@ _WORDS = {
     "fourth": "Bush Fields Forest Sweet Mills Carter Barber Wall Cross Shore Cotton Storm Pool Ring Root Savage "
     "Stocks Vale Ward Wolf",
     "sixth": "Abbot Berry Branch Chase Cole Drake Fox Garland Heath Ivory Keen Lamb March Nash Parish Pike Speed Wood",
-    "held_out": "Archer Bishop Brooks Carpenter Cherry Cloud Fisher Gates Golden Harper Kitchen Law Lock Nurse Piper "
+    "seventh": "Archer Bishop Brooks Carpenter Cherry Cloud Fisher Gates Golden Harper Kitchen Law Lock Nurse Piper "
     "Pope Reed Sparks",
     "fifth": "Hunter Baker Bird Castle Dale Farmer Gardens Glass House Knight Lane Mason Page Rose Shepherd Snow "
     "Temple West",
 }
 _GIVEN_WORDS = {
+    "held_out": "Aurora Blossom Chuck Destiny Forest Ginger Happy Holly Linden Mercy Rocky Willow",
     "tuned": "Paul Grace April Grant Mark Faith Art Rose Bill Dawn",
     "second": "Ian Joy May Chase Will Hope Rusty Lily Rich June",
     "third": "Frank Olive Guy Heather Norm Penny Drew Iris",
     "fourth": "Amber Bob Daisy Ernest Gene Honor Jack Pearl Ray Summer Violet Wade",
     "sixth": "Charity Chip Dell Flora Hunter Jasmine Josh Peg Reed Rex Sunny Terry",
-    "held_out": "Autumn Brook Christian Dean Earnest Gale Hazel Jade Miles Pat Robin Sandy",
+    "seventh": "Autumn Brook Christian Dean Earnest Gale Hazel Jade Miles Pat Robin Sandy",
     "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
+    "held_out": "van de|de los|von|Al-|O'|della|ibn|dos|ten|y|Mac|San ",
     "tuned": "van der|de la|von|al-|O'|Mc|di|bin|dos|van|le|El ",
     "second": "van den|de los|zu|Al |D'|Mac|della|ibn|da|ten|du|ter",
     "third": "van 't|de las|vom|El-|Mc|dal|ben|do|le|Fitz",
     "fourth": "van de|de l'|von der|Abu |O'|Mac|degli|bint|das|af|St. |Te ",
     "sixth": "van der|del|von|Bin |Mc|degli|ibn|do|zum|op de|Nic |la",
-    "held_out": "van den|de las|von und zu|El-|Mc|dello|bar|de'|zum|ab|Ní |da",
+    "seventh": "van den|de las|von und zu|El-|Mc|dello|bar|de'|zum|ab|Ní |da",
     "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
+    "held_out": "Ah Bá Cao De Fo Ty Im Jin Kha Lim My Ow",
     "tuned": "Ng Li Wu Ho Xu Yu Ma Lo Vo Oh An Ba",
     "second": "Le Ha Do Hu Su Ko Ye Qi Ly Bo Yi Um",
     "third": "Lu Bi Fu Ke Re Mo Ta No",
     "fourth": "He Du Pu Vu To Oz Si Ge Ai Ky Ji Ry",
     "sixth": "Bu Co Di Er Go Hé Ka Mai Oy Pó Sy Za",
-    "held_out": "Ae Cu Ding Eo Ga Hy In Ju Lý Ni Pi Qu",
+    "seventh": "Ae Cu Ding Eo Ga Hy In Ju Lý Ni Pi Qu",
     "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
+    "held_out": "Albania Benin Burkina Colombia Uruguay Gabon Guinea Kosovo Lesotho Mali Paraguay Yemen",
     **dict.fromkeys(
         ["tuned", "second", "third"],
         "Ghana Portugal Honduras Bangladesh Lebanon Romania Japan Chile Uganda Nepal Serbia Samoa",
     ),
     "fourth": "Morocco Ecuador Finland Vietnam Cyprus Malawi Iceland Taiwan Bolivia Estonia Oman Fiji",
     "sixth": "Armenia Burundi Cuba Djibouti Egypt Guyana Israel Kuwait Libya Malta Niger Syria",
-    "held_out": "Algeria Belize Croatia Dominica Ethiopia Georgia Haiti Iraq Laos Moldova Namibia Tonga",
+    "seventh": "Algeria Belize Croatia Dominica Ethiopia Georgia Haiti Iraq Laos Moldova Namibia Tonga",
     "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
+    "held_out": "Ozzie Birdie Cheeky Duff Lucky Midge Nobby Shorty",
     "tuned": "Bob Peggy Skip Buddy Chip Dot Tex Mimi",
     "second": "Bill Red Sonny Ginger Ace Kitty Duke Nan",
     "third": "Chuck Dolly Pip Scotty Babs Gus",
     "fourth": "Hank Trixie Mac Bunny Spike Nell Rocky Teddy",
     "sixth": "Bubba Cricket Doc Fuzzy Happy Sparky Tiny Whitey",
-    "held_out": "Biff Chick Dusty Flip Goldie Junior Moose Tootsie",
+    "seventh": "Biff Chick Dusty Flip Goldie Junior Moose Tootsie",
     "fifth": "Bud Cookie Dutch Fitz Jinx Lefty Pops Slim",
 }
 
 
 #: Names of institutions of a part's own: town, surname and given name to choices.
 _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
+    "held_out": {
+        "hospital": lambda town, last, first: [
+            f"{town} Children's Hospital", f"{last} Stroke Unit", f"{town} Base Hospital", f"{last} Dialysis Centre",
+            f"Our Lady of {town} Hospital", f"{last} Veterans Home", f"{town} Walk-in Centre",
+            f"King {first} Hospital", f"{town} Breast Clinic",
+        ],
+        "school": lambda town, last, first: [
+            f"{town} Middle School", f"{last} Sixth Form", f"{town} Nursery", f"{last} University",
+        ],
+        "company": lambda town, last, first: [
+            f"{last} Aviation", f"{last} Funerals", f"{last} Pharma", f"{town} Shipyard", f"{last} & Co",
+        ],
+    },
     "sixth": {
         "hospital": lambda town, last, first: [
             f"{town} Veterans Hospital", f"{last} Burn Center", f"{town} Polyclinic", f"{last} Rehabilitation Centre",
@@ -232,7 +260,7 @@ _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
             f"{last} Brewing", f"{last} & Partners", f"{town} Buses", f"{last} Dairies",
         ],
     },
-    "held_out": {
+    "seventh": {
         "hospital": lambda town, last, first: [
             f"{town} Cottage Hospital", f"{last} Eye Hospital", f"University Hospitals of {town}",
             f"{town} Chest Clinic", f"{last} Health Centre", f"{first} {last} Hospice", f"{town} Urgent Care",
@@ -295,7 +323,7 @@ class Values:
         return self.us.bothify(self.rng.choice(forms)).upper()
 
     def __call__(self, field: str) -> str:
-        rng, us, newer = self.rng, self.us, self.part in ("fourth", "fifth", "sixth", "held_out")
+        rng, us, newer = self.rng, self.us, self.part in ("fourth", "fifth", "sixth", "seventh", "held_out")
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")
         d, m, y = when.day, when.strftime("%B"), when.year
@@ -495,7 +523,9 @@ def fill(carrier: str, values: Values) -> tuple[str, list[dict[str, Any]]]:
         made = values(field)
         if field in KIND:
             start = len(text)
-            if KIND[field] == "name" and (title := re.search(r"\b(?:Mrs?|Ms|Miss|Nurse|Constable)\.? $", text)):
+            if KIND[field] == "name" and (
+                title := re.search(r"\b(?:Mrs?|Ms|Miss|[Dd]r|Nurse|Constable|Sgt|Captain|Col|Fr|Imam)\.? $", text)
+            ):
                 start = title.start()
             spans.append({"start": start, "end": len(text) + len(made), "category": KIND[field], "field": field})
         text += made

@@ -154,7 +154,9 @@ def _groups(match: re.Match[str], text: str) -> bool:
     return digits(match.group()) >= 6 and not _YEARS.fullmatch(match.group())
 
 
-_NAME_JUST_BEFORE = re.compile(r"(?:[A-Z][A-Za-z'-]+,? |[A-Za-z]: ?|[(#] ?)$")
+_NAME_JUST_BEFORE = re.compile(
+    r"(?:[A-Z][A-Za-z'-]+,? |[A-Za-z]: ?|[(#] ?|\b(?:up|into|under|pull|open|find|against) )$"
+)
 
 
 def _pairs(match: re.Match[str], text: str) -> bool:
@@ -275,6 +277,10 @@ def typed_initials(letters: str) -> bool:
     return len(letters) == 2 or vocabulary().get(letters, "0") < "2"
 
 
+def _typed(match: re.Match[str], text: str) -> bool:
+    return typed_initials(match["v"])
+
+
 def _signs_off(match: re.Match[str], text: str) -> bool:
     """Whether what ends a letter is somebody: one of its words is borne as a name, or is no word at all."""
     words, known = vocabulary(), names()
@@ -305,7 +311,11 @@ def _surnames(match: re.Match[str], text: str) -> bool:
 
 def _firm(match: re.Match[str], text: str) -> bool:
     one = match["one"].lower()
-    return vocabulary().get(one, "0") < "2" or names().get(one, "00U")[1] == "3"
+    kin = match.group().endswith(_KIN_FIRMS)
+    return vocabulary().get(one, "0") < "2" or names().get(one, "00U")[1] >= ("2" if kin else "3")
+
+
+_KIN_FIRMS = ("Sons", "Son", "Daughters", "Daughter", "Brothers", "Bros")
 
 
 def _state(match: re.Match[str], text: str) -> bool:
@@ -500,6 +510,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "typist": _typist,
     "code": _code,
     "initials": _initials,
+    "typed": _typed,
     "surnames": _surnames,
     "firm": _firm,
     "state": _state,

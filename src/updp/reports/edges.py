@@ -45,6 +45,9 @@ _GOES_ON = re.compile(r"[ ]{1,2}[a-z/&]|[ ]?[/&-]")
 #: "Ludwig" before "van der Berg", "van der Berg" behind "Ludwig".
 _HEAD = re.compile(rf"(?<![\w.])([A-Z][a-z]{{1,20}})[ ](?:(?:{_PARTICLES})[ -]){{0,3}}$")
 _PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3}}[A-Z][\w'-]{{1,25}}")
+#: A name that ends in a particle goes on.
+_LEFT_OPEN = re.compile(rf"[ ](?:{_PARTICLES})$")
+_SURNAME = re.compile(r"[ ][A-Z][\w'-]{1,25}")
 _SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'])")
 _INITIAL = re.compile(r"[ ](?:([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))|I(?:\.|(?=[,;)\n]|$)))(?!\w)")
 #: What stands behind a name: "Yasukazu No in room 3" is one, "Yasukazu No effusion" is none.
@@ -76,7 +79,16 @@ _AGE = re.compile(
     r"(?:,? \(|, )(9\d|1[0-2]\d)(?=[,;)]|/[MF]\b|[ ](?:y|yrs?|years)\b)| is (9\d|1[0-2]\d)(?= and |,|\.| now)"
 )
 _HOUSE = re.compile(r"(?:, | \()([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?=[.;]?(?:\n|$)))")
-_TYPED = re.compile(r"[ ]?[/:][ ]?([a-z]{2,3})(?=[.,;)]|[ \t]*(?:$|\n)|[ ]\d|/)")
+_TYPED = re.compile(r"[ ]?[/:][ ]?([a-z]{2,3})(?=[.,;)]|[ \t]*(?:$|\n)|[ ]\d|[ ]{2}|/)")
+#: Initials behind the number of a letter, and before a time or a day.
+_REFERENCE = re.compile(r"/([a-z]{2,3})(?=[ \t]*(?:$|\n))")
+_WRITTEN = re.compile(r"(?:^|[\n.;,)a-z] ?)(?<![\w'-])([a-z]{2,3})[,]? $")
+_FULL_DATE = re.compile(r"\D*\d{1,4}[ :./-]")
+#: Letters behind a day that are nobody's initials even where somebody typed.
+_NO_TYPIST = frozenset(
+    ["am", "pm", "at", "in", "on", "by", "to", "is", "as", "or", "of", "no", "it", "we", "he", "an", "and", "for"]
+)
+_TYPING = re.compile(r"(?:typed|transcribed|dictated|keyed|entered)[ \w]{0,12}$")
 #: A grouped number behind a name, and a town behind a street.
 _RECORD = re.compile(r" \(?(\d{1,4}(?:[ /.-]\d{2,6}){1,3})(?![\d/.-]*\d|[ ]?(?:m[gl]|mm|cm|units|h\b))")
 _CITY = re.compile(
@@ -119,19 +131,27 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                     found = None
             elif span.category == "mrn" or span.category == "id":
                 found, category, why = _BRACKETED.match(text, behind, reach), "age", "age behind a number"
-                if found and found[2]:
+                if not found and (signed := _REFERENCE.match(text, behind)) and typed_initials(signed[1]):
+                    found, category, why = signed, "username", "initials behind a number"
+                if found and found.re is _BRACKETED and found[2]:
                     category, why = "username", "initials behind a number"
                     found = found if typed_initials(found[2]) else None
             elif span.category == "date" or span.category == "time":
                 found, category, why = _SIGNED.match(text, behind), "username", "initials behind a date"
                 if found and not typed_initials(found[1]):
-                    found = None
+                    typed = _TYPING.search(text, max(0, span.start - 24), span.start)
+                    found = found if typed and found[1] not in _NO_TYPIST else None
             else:
                 found = None
             if found and found.end() <= reach:
                 out.append(Span(*found.span(found.lastindex or 0), category, 0.85, why))
         out.append(span)
         reach = span.start
+        if reach > 2 and (span.category == "date" or span.category == "time") and text[reach - 1] == " ":
+            written = _WRITTEN.search(text, max(0, reach - 8), reach)
+            if written and typed_initials(written[1]) and _FULL_DATE.match(text[span.start : span.end] + " "):
+                out.append(Span(*written.span(1), "username", 0.85, "initials before a date"))
+                reach = written.start(1)
     out.reverse()
     return out
 
@@ -157,6 +177,8 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
                 end = initial.end()  # "handed to Parukeri S."
             if category == "location" and start > reach:
                 start = _place_start(text, start, text[start : span.end], reach)
+            if start > reach and (titled := _BEFORE.search(text, max(reach, start - _FAR), start)):
+                start = titled.start()  # "Dr Kitchen Thistledown Surgery", "Constable Montenegro"
             if text[end - 4 : end] == ", MD" and (behind := _BEHIND.match(text, end, limit)):
                 end = behind.end()  # "Doe, MD, PhD" is no town in Maryland
             if end == span.end and (particled := _PARTICLED.match(text, end, limit)):
@@ -175,7 +197,12 @@ _BEFORE_FEAST = re.compile(
     r"(?<![\w-])(?:(?:the|early|late|this) )?(?:last|next|past|previous|coming|other|following) $", re.IGNORECASE
 )
 _UNIT_OF_TIME = re.compile(r"(?:last|next|previous|past|coming|other|this) ", re.IGNORECASE)
-_BEHIND_DAY = re.compile(r" (?:before|prior|last)(?=[.;,)\n]|$| (?:from|in|with|by|at|and|for)\b)")
+#: Ends of a date that count from the last or the next one.
+_TURNED = ("before last", "after next", "before yesterday", "after tomorrow")
+_BEHIND_DAY = re.compile(
+    r" (?:before last|after next)(?![A-Za-z])"
+    r"| (?:before|prior|last|after)(?=[.;,)\n]|$| (?:from|in|with|by|at|and|for)\b)"
+)
 
 
 def _date_edges(text: str, start: int, end: int, reach: int, limit: int) -> tuple[int, int]:
@@ -191,7 +218,7 @@ def _date_edges(text: str, start: int, end: int, reach: int, limit: int) -> tupl
         before = _BEFORE_DATE.search(text, max(reach, start - 10), start)
         if before:
             behind = _BEHIND_DAY.match(text, end, limit)
-            if behind or _UNIT_OF_TIME.match(text, start):
+            if behind or _UNIT_OF_TIME.match(text, start) or text[:end].endswith(_TURNED):
                 return before.start(), behind.end() if behind else end
     return start, end
 
@@ -225,7 +252,9 @@ def _name_end(text: str, start: int, end: int, limit: int) -> int:
         end = broken.end()
     if text[end : end + 1] == " ":
         single = " " not in text[start:end]
-        if particled := _PARTICLED.match(text, end):
+        if _LEFT_OPEN.search(text, max(start, end - 12), end) and (surname := _SURNAME.match(text, end, limit)):
+            end = surname.end()  # "Clemmie van den Parry"
+        elif particled := _PARTICLED.match(text, end):
             end = min(particled.end(), limit) if particled.end() > limit else particled.end()
         elif (
             single

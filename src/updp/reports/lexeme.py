@@ -231,6 +231,8 @@ class Lexemes:
         rank = self.vocabulary.get(stem, "0") if stem not in self._people else "1"
         if rank == "0" and "'" in stem and stem.partition("'")[2] in _CONTRACTED:
             rank = "2"
+        if rank == "0" and lexeme.strength < "2" and size > 3 and self._misread(stem):
+            rank = "2"
         lexeme.rank = rank
         lexeme.kinds = kinds = self._kinds.get(stem, ())
         lexeme.white = white = stem in self.white  # of no kind: the policy's own
@@ -273,6 +275,11 @@ class Lexemes:
                 call = "letters"
         lexeme.call = call
         return lexeme
+
+    def _misread(self, stem: str) -> bool:
+        """Whether a word is a common one with letters that a text reader takes for each other: "Patlent Narne"."""
+        words = self.vocabulary.get
+        return any(words(read, "0") > "1" for read in (stem.replace("l", "i"), stem.replace("rn", "m")))
 
     def _sign(self, word: str) -> Lexeme:
         """What is known of a number or a sign."""

@@ -27,6 +27,9 @@ _PARTICLES = word_class("particles")
 _AGENT_CUES = word_class("agent_cues")
 #: Fields for a name: what stands in one is a name whatever the word.
 _SURE_FIELDS = word_class("sure_fields")
+#: Words behind which a label gives a name: "wristband says Cherry, Autumn".
+_SHOWN_AS = word_class("shown_as")
+_TWO_LETTERS = word_class("two_letters")
 _NO_PERSON = word_class("no_person")
 _NO_VALUE = word_class("no_value")
 #: Fields behind which several people are named.
@@ -252,7 +255,7 @@ class Rules:
                 end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
                 if end <= j < n and (
                     surname_behind_title(known[j])
-                    or (known[j].size == 2 and known[j].text.istitle() and (j + 1 == n or not known[j + 1].alpha))
+                    or (known[j].size == 2 and known[j].text.istitle() and self._closed(tokens, known, j))
                 ):
                     end = j + 1  # "Prof. English", "Dr. Ng"
                 if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
@@ -261,6 +264,8 @@ class Rules:
                         end = after + 1  # "Prof. H. Via"
                 if end == j + 1 and known[j].call == "given" and self._two_words(tokens, known, j, shield):
                     end += 1  # "Dr. Pearl Ward"
+                elif end == j + 1 and self._surname_behind(tokens, known, end):
+                    end += 1  # "Dr Maraea Ding"
                 if end > j:
                     out.append((j, end, found(tokens, known, j, end, 0.97, f"title {k.stem}")))
             elif call == "initial":
@@ -333,8 +338,25 @@ class Rules:
         return two.alpha and not (two.small or two.upper or two.white or two.unknown()) and two.surname >= "1"
 
     def _inside(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
-        """Whether word ``i`` stands inside a sentence, behind a word in small letters."""
-        return known[i - 1].small and tokens.starts[i] - tokens.ends[i - 1] == 1
+        """Whether word ``i`` stands inside a sentence, behind a word in small letters or what somebody is."""
+        before = known[i - 1]
+        return (before.small or before.stem in _NAME_FIELDS) and tokens.starts[i] - tokens.ends[i - 1] == 1
+
+    def _closed(self, tokens: Tokens, known: list[Lexeme], j: int) -> bool:
+        """Whether the surname of two letters at ``j`` ends a name: "Dr. Ga in coding", not "the Dr. No further"."""
+        after = known[j + 1] if j + 1 < len(known) else None
+        if after is None or not after.alpha:
+            return True
+        return known[j].stem not in _TWO_LETTERS and after.small and tokens.starts[j + 1] - tokens.ends[j] == 1
+
+    def _surname_behind(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether word ``i`` behind a title and a given name is a surname although it is a word."""
+        if i >= len(known) or tokens.starts[i] - tokens.ends[i - 1] != 1 or known[i - 1].small:
+            return False
+        k, after = known[i], known[i + 1] if i + 1 < len(known) else None
+        if not surname_behind_title(k) or k.white or k.never or k.heading or k.credential:
+            return False
+        return after is None or not after.alpha or (after.small and after.stem not in _NO_SURNAME_BEFORE)
 
     def _two_words(self, tokens: Tokens, known: list[Lexeme], i: int, shield: frozenset[int]) -> bool:
         """Whether word ``i`` and the next, words that are also borne as names, name somebody: "told Grace Day",
@@ -343,7 +365,9 @@ class Rules:
         if i + 1 >= len(known) or tokens.starts[i + 1] - tokens.ends[i] != 1 or tokens.starts[i] in shield:
             return False
         one, two = known[i], known[i + 1]
-        if two.surname < "2" or two.small or two.upper or two.size < 3 or one.eponym or two.eponym or two.white:
+        if two.surname < "2" or two.small or two.upper or two.size < 3 or two.eponym or two.white:
+            return False
+        if one.eponym and one.given < "3":
             return False
         if one.given < "2" and (two.surname < "3" or two.never or one.never):
             return False
@@ -517,7 +541,7 @@ class Rules:
         if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
             return False
         for k in (one, two):
-            if k.white or k.eponym or k.never or k.heading or (k.rank > "1" and k.strength < "2"):
+            if k.white or (k.eponym and k.given < "3") or k.never or k.heading or (k.rank > "1" and k.strength < "2"):
                 return False
         if one.small or two.small:
             # In text without capitals only where a line or a field opens, and only before a given name.
@@ -528,9 +552,12 @@ class Rules:
             i > 1
             and tokens.starts[i - 1] - tokens.ends[i - 2] == 1
             and tokens.words[i - 2][0].isalnum()
-            and (known[i - 2].stem not in _AGENT_CUES or not (one.nameable() and two.nameable()))
+            and not (
+                (known[i - 2].stem in _AGENT_CUES and one.nameable() and two.nameable())
+                or (known[i - 2].stem in _SHOWN_AS and (two.given >= "2" or (one.unknown() and two.unknown())))
+            )
         ):
-            return False  # a list in a sentence, unless somebody is said to have done something
+            return False  # a list in a sentence, unless somebody did something or is named
         if heads_name(tokens, known, i + 2) or (i > 2 and tokens.words[i - 2] == "." and known[i - 3].title):
             return False
         capital = one.upper and two.upper

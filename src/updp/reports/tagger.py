@@ -23,6 +23,7 @@ REACH = 2
 NAME = "<name>"
 _REMEMBERED = 200_000
 
+
 class _Pairs(dict[tuple[str, str], bytes]):
     """A neighbour and a sort of word to the feature of both, made when they are first met."""
 
