@@ -176,13 +176,13 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
 
     told(
         status=outcome.status,
-        folder=str(outcome.folder),
+        folder=outcome.address or str(outcome.folder),
         released=outcome.released,
         quarantined=dict(outcome.quarantined),
         skipped=outcome.skipped,
     )
     done = "released to" if outcome.status == "passed" else "written to"
-    console.print(f"[bold]{outcome.released}[/] films {done} {outcome.folder}", soft_wrap=True)
+    console.print(f"[bold]{outcome.released}[/] films {done} {outcome.address or outcome.folder}", soft_wrap=True)
     if outcome.skipped:
         console.print(f"{outcome.skipped} lateral films passed over")
     for code, count in outcome.quarantined.items():

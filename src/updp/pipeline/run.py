@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -29,11 +30,13 @@ from updp.core.pairs import Pairs
 from updp.core.policy import Policy
 from updp.core.reasons import Quarantined, Reason
 from updp.core.record import Study
+from updp.core.remote import Remote, address_of, local_path
 from updp.core.storage import OutputError, explain, lock_folder, write_bytes
 from updp.domains import DEFAULT
 from updp.methods import method_info
 from updp.pipeline import non_interference, stations
 from updp.pipeline.decisions import Override, Way, applied, read_decisions
+from updp.pipeline.depot import Depot, Lock, made_apart
 from updp.pipeline.engines import Crashed, EngineError, engine_of
 from updp.pipeline.stations import Stopped
 from updp.release import vault
@@ -43,6 +46,7 @@ from updp.release.film_file import film_file
 from updp.release.shard import Film, ShardRecord, land, place_film, release_shard, shard_name
 from updp.release.signature import BadSignature, Seal, check_signature, file_sum, public_key
 from updp.sources.base import Refusal
+from updp.sources.remote import RemoteSource, make_likeness
 
 if TYPE_CHECKING:
     from updp.sources.base import Source
@@ -72,6 +76,7 @@ class Job:
     folders: int  # release shards
     decisions: Mapping[str, Override] = field(default_factory=dict)  # by ref: what an officer decided of a study
     check_content: bool = False
+    depot: Depot | None = None  # where shards land, if that is not ``out``
     kernels: Mapping[str, str] | None = None  # the instruction set a worker must have; None where it does not matter
 
 
@@ -123,9 +128,47 @@ def deidentify(
     The same key, seed, policy and source give the same bytes with any number of workers and threads, on processors
     with the same instruction set; ``run.json`` names it. Elsewhere methods that compute with networks may differ in the
     last bits, which can turn a grey value by one, or a choice between two equals.
-    """
-    from updp.sources import open_under
 
+    Source and output may be addresses that fsspec knows, such as ``s3://bucket/folder`` (extra ``remote``).
+    """
+    settings: dict[str, Any] = {
+        "method": method, "policy": policy, "key": key, "layout": layout, "engine": engine,
+        "engine_options": engine_options, "workers": workers, "seed": seed, "limit": limit, "recipient": recipient,
+        "check_content": check_content, "progress": progress,
+    }  # fmt: skip
+    address = address_of(out)
+    if address is None:
+        return _deidentify(source, local_path(out).absolute(), **settings)
+    depot = Depot(Remote(address))
+    with Lock(depot.remote, RunError(_BUSY)) as lock, tempfile.TemporaryDirectory(prefix="updp-") as folder:
+        depot.pull(Path(folder))
+        outcome = _deidentify(source, Path(folder), **settings, depot=depot, lock=lock)
+    return replace(outcome, address=f"{address}/{outcome.folder.name}")
+
+
+_BUSY = "another run is writing to this output; wait for it or choose another folder"
+
+
+def _deidentify(
+    source: str | Path,
+    target: Path,
+    *,
+    method: str | None,
+    policy: Policy | str | Path | None,
+    key: Key | str | Path | None,
+    layout: str | None,
+    engine: str,
+    engine_options: Mapping[str, Any] | None,
+    workers: int | None,
+    seed: int,
+    limit: int | None,
+    recipient: str | None,
+    check_content: bool,
+    progress: Progress | None,
+    depot: Depot | None = None,
+    lock: Lock | None = None,
+) -> Outcome:
+    """A run whose output is ``target``, or stands there for what is in ``depot``."""
     policy = policy if isinstance(policy, Policy) else Policy.load(Path(policy)) if policy else Policy()
     if method is not None:
         policy = policy.model_copy(update={"method": policy.method.model_copy(update={"name": method})})
@@ -134,9 +177,11 @@ def deidentify(
     if not isinstance(key, Key):
         key, _ = Key.load_or_create(Path(key) if key else default_path())
     key = key.for_recipient(policy.release.recipient)
-    opened = open_under(policy, Path(source), layout, limit, native=policy.image.native)
-    target = Path(out).absolute()
-    _check_places(Path(source).absolute(), target)
+    opened = _opened(source, policy, layout, limit, check_content)
+    if address_of(source) is None:
+        _check_places(local_path(source).absolute(), target)
+    elif depot is not None:
+        _check_addresses(str(address_of(source)), depot.remote.address)
     domain = opened.domain
     domain.check(policy)
     if policy.source.domain is None and domain.name != DEFAULT:  # a release says of which domain it is
@@ -148,21 +193,24 @@ def deidentify(
     computes = bool(method_info(policy.method.name).needs)
     kernels = instruction_set(torch=computes, pin=options.get("pin"))
 
-    busy = RunError("another run is writing to this output; wait for it or choose another folder")
-    with lock_folder(target / ".work", "lock", busy):
+    with lock_folder(target / ".work", "lock", RunError(_BUSY)):
         survey = take_survey(opened, key, check_content)
         identity = _identity(opened, policy, key, seed, limit, survey) | {"check_content": check_content}
         decided = read_decisions(target, key)
         _begin(target, identity, kernels)
-        _note_settings(target, Path(source), policy, key)
+        _note_settings(target, source, policy, key)
+        if depot is not None:
+            depot.push(target, ["run.json", SETTINGS])
         if (done := finished(target)) is not None:
             if applied(target) == decided.head:
                 _clean(target)
                 return done
+            if depot is not None:
+                raise RunError("decisions are applied to an output on this machine; copy it here, then run again")
             _reopen(target, done.folder)
         folders = -(-survey.films // policy.release.shard_size) or 1
         job = Job(
-            uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides, check_content,
+            uuid.uuid4().hex, target, opened, policy, key, seed, folders, decided.overrides, check_content, depot,
             kernels if computes else None,
         )  # fmt: skip
         landed = landed_films(target)
@@ -170,6 +218,8 @@ def deidentify(
         if progress:
             progress(count, survey.films)
         for record in _land_all(job, survey, run, workers):
+            if lock is not None:
+                lock.check()
             count += len(record.films) + len(record.quarantine) - landed.get(record.shard, 0)
             if progress:
                 progress(count, survey.films)
@@ -179,10 +229,31 @@ def deidentify(
                 os.rename(done.folder, target / ".superseded")
             outcome = assemble(target, policy, key, stated)
             _keep_records(target, decided.head)
+            if depot is not None:
+                depot.publish(target, outcome.folder)
         except OSError as error:
             raise (error if isinstance(error, OutputError) else explain(error)) from None
         _clean(target)
+        if isinstance(opened, RemoteSource):
+            shutil.rmtree(opened.root, ignore_errors=True)
         return replace(outcome, skipped=opened.skipped)
+
+
+def _opened(source: str | Path, policy: Policy, layout: str | None, limit: int | None, check_content: bool) -> Source:
+    """The source, here or at an address."""
+    from updp.core.cache import default_folder
+    from updp.sources import open_under
+
+    address = address_of(source)
+    if address is None:
+        return open_under(policy, local_path(source), layout, limit, native=policy.image.native)
+    if check_content:
+        raise RunError("--check-content reads files of this machine; sources at an address are told by size and time")
+    # Beside what evaluation caches: it holds tables and reports, and outlives a run that was killed.
+    likeness = default_folder() / "remote" / hashlib.sha256(address.encode()).hexdigest()[:24]
+    remote = Remote(address)
+    make_likeness(remote, likeness)
+    return RemoteSource(remote, open_under(policy, likeness, layout, limit, native=policy.image.native))
 
 
 # -- survey ----------------------------------------------------------------------------------------------------------
@@ -287,6 +358,8 @@ def _land_all(job: Job, survey: Survey, run: Any, workers: int | None) -> Iterat
             result = process(_without_poison(*task))
         if isinstance(result, OutputError | EngineError):
             raise result
+        if job.depot is not None:
+            job.depot.note(job.out, result)
         yield result
         while landed:
             yield landed.popleft()
@@ -324,9 +397,9 @@ def _probe(task: tuple[Job, Study]) -> None:
 
 def _unfit(job: Job) -> EngineError | None:
     """Why this worker may not work on a run: it is on a node that lacks the folders, or that rounds otherwise."""
-    if not job.source.root.exists():
+    if not isinstance(job.source, RemoteSource) and not job.source.root.exists():
         return EngineError("a worker does not find the source; mount it at the same path on every node")
-    if not (job.out / ".work" / "shards").is_dir():
+    if job.depot is None and not (job.out / ".work" / "shards").is_dir():
         return EngineError("a worker does not find the output; mount it at the same path on every node")
     if job.kernels is None or (own := instruction_set()) == job.kernels:
         return None
@@ -384,10 +457,14 @@ def films_in_work(out: Path) -> int:
 @quiet()
 def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError | EngineError:
     """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
-    if (unfit := _unfit(task[0])) is not None:
+    job, shard = task
+    if (unfit := _unfit(job)) is not None:
         return unfit
     try:
-        return _process(*task)
+        if job.depot is None:
+            return _process(job, shard)
+        made: ShardRecord = made_apart(lambda out: _process(replace(job, out=out), shard), job.depot)
+        return made
     except OutputError as error:
         return error
 
@@ -531,6 +608,13 @@ def check_apart(source: Path, out: Path) -> None:
         raise RunError("the source lies inside the output; choose another output folder")
 
 
+def _check_addresses(source: str, out: str) -> None:
+    if f"{out}/".startswith(f"{source}/"):
+        raise RunError("the output lies inside the source; choose a folder outside it")
+    if f"{source}/".startswith(f"{out}/"):
+        raise RunError("the source lies inside the output; choose another output folder")
+
+
 def _check_places(source: Path, out: Path) -> None:
     check_apart(source, out)
     if out.exists() and not out.is_dir():
@@ -591,9 +675,10 @@ def _begin(out: Path, identity: dict[str, Any], kernels: dict[str, str]) -> None
         raise explain(error) from None
 
 
-def _note_settings(out: Path, source: Path, policy: Policy, key: Key) -> None:
+def _note_settings(out: Path, source: str | Path, policy: Policy, key: Key) -> None:
     """Keep what the review page needs to make single films again, sealed: blocked terms and paths may name people."""
-    settings = {"source": str(source.absolute()), "policy": policy.model_dump(mode="json")}
+    place = address_of(source) or str(local_path(source).absolute())
+    settings = {"source": place, "policy": policy.model_dump(mode="json")}
     try:
         vault.seal(out / SETTINGS, [settings], key)
     except OSError as error:

@@ -19,6 +19,7 @@ from updp.core.policy import Policy
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report, Study
 from updp.core.registry import Registry
+from updp.core.remote import RemoteError
 from updp.imaging.square import place_in_square, square
 from updp.methods import make_method
 from updp.methods.base import Reversible, reads_pixels
@@ -77,8 +78,8 @@ def passage(study: Study, stations: list[tuple[str, Station]]) -> Study | Stoppe
             study = station(study)
         except Refused as refused:
             return Stopped(name, refused.reason)
-        except LayerMissing:
-            raise  # without a detector nothing may leave: the run stops
+        except (LayerMissing, RemoteError):
+            raise  # without a detector nothing may leave, without the store there is no film: the run stops
         except MemoryError:
             return Stopped(name, Reason.IMAGE_TOO_LARGE)
         except Exception as error:

@@ -45,6 +45,7 @@ class Outcome:
     released: int
     quarantined: dict[str, int] = field(default_factory=dict)  # reason -> studies
     skipped: int = 0  # lateral films passed over
+    address: str = ""  # where the folder is, if it is not on this machine
 
 
 def finished(out: Path) -> Outcome | None:
