@@ -14,11 +14,19 @@ from updp.cli.session import console_of, told
 def demo(
     out: Annotated[Path, typer.Option(help="Where to put hospital, release and report.")] = Path("demo-out"),
     seed: Annotated[int, typer.Option(help="Seed of the invented hospital.")] = 0,
+    domain: Annotated[
+        str, typer.Option(help="chest: a hospital with films and reports; face: an eye clinic.")
+    ] = "chest",
 ) -> None:
     """Show everything on an invented hospital.
 
     De-identify, attack, verify, report.
     """
+    if domain == "face":
+        _faces(out, seed)
+        return
+    if domain != "chest":
+        raise typer.BadParameter(f"there are demonstrations of chest and face, not of {domain!r}")
     from updp.core.questions import Outcome
     from updp.virtual.demo import run
 
@@ -36,6 +44,32 @@ def demo(
     console.print(f"Report: [bold]{result.report}[/]")
     failed = any(check.outcome is Outcome.FAILED for check in result.verification.checks)
     if result.leaks or failed or result.outcome.status != "passed" or result.untouched.status != "blocked":
+        raise typer.Exit(BLOCKED)
+
+
+def _faces(out: Path, seed: int) -> None:
+    from updp.core.questions import Outcome
+    from updp.virtual.face_demo import run
+
+    console = console_of()
+    with Progress(console) as bar:
+        result = run(out, seed=seed, progress=bar)
+    print_outcome(console, result.outcome)
+    print_checks(console, result.verification.checks)
+    told(
+        status=result.outcome.status,
+        untouched=result.untouched.status,
+        recovered=result.recovered,
+        wrong=result.wrong,
+        report=str(result.report),
+    )
+    console.print(f"Originals back with their password: [bold]{result.recovered}[/] of {result.tried}; with that of ")
+    console.print(f"another record: [bold]{result.wrong}[/]; exact files from the vault: [bold]{result.exact}[/]")
+    console.print(f"This release: [bold]{result.outcome.status}[/]")
+    console.print(f"The same clinic with its photographs as they were taken: [bold]{result.untouched.status}[/]")
+    console.print(f"Report: [bold]{result.report}[/]")
+    failed = any(check.outcome is Outcome.FAILED for check in result.verification.checks)
+    if failed or result.wrong or min(result.recovered, result.exact) < result.tried:
         raise typer.Exit(BLOCKED)
 
 

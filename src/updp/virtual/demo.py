@@ -49,7 +49,7 @@ MIN_SKILL = 0.6
 SHOWN = 3
 
 _MARKER = "updp-demo.json"
-_OWN = ("hospital", "run", "untouched", "learned", "key", "ledger.json", "report.html")
+_OWN = ("hospital", "run", "untouched", "learned", "recovered", "key", "ledger.json", "report.html")
 
 #: Header attributes shown before and after, with the names a reader of the page knows them by.
 _ATTRIBUTES = (
