@@ -56,6 +56,7 @@ def simulated(key: Key, out: Path) -> Analysis:
 def settled(page: Page) -> None:
     """Wait for films and thumbnails that are on their way."""
     page.wait_for_load_state("networkidle")
+    page.wait_for_function("() => !document.querySelector('.line:not(.blank) .strip:not(.here)')")
     page.wait_for_timeout(500)
 
 

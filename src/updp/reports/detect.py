@@ -34,6 +34,10 @@ _NEVER = word_class("never_names")
 _SERVICES = word_class("services")
 _AGENT_CUES = word_class("agent_cues")
 _ARTICLES = frozenset(["the", "a", "an", "this", "that", "of", "it", "its"])
+#: Small words inside the names of towns.
+_IN_TOWNS = frozenset(
+    ["of", "on", "upon", "the", "in", "by", "under", "and", "le", "la", "de", "du", "sur", "am", "an", "der", "bad"]
+)
 _FUNCTION_WORDS = frozenset(["on", "at", "and", "to", "who", "in", "from", "as", "via", "for"])
 _SENTENCE_ENDS = frozenset([".", "\n", ":", "!", "?", ";", "*", "-", "(", '"', "#", ")"])
 _LONGEST_NAME = 40
@@ -209,6 +213,10 @@ class Detector:
                 if k.alpha and (k.white or (k.small and k.rank > "1")):
                     a = i
                     break
+        elif kind == "LOC" and not known[a].small:
+            # So does one inside a place: "in Bambari holds POA".
+            parts = (i for i in range(a + 1, b) if known[i].small and known[i].rank > "1")
+            b = next((i for i in parts if known[i].stem not in _IN_TOWNS), b)
         a, b = self._edges(known, a, b, kind)
         if a >= b:
             return []

@@ -83,7 +83,9 @@ _TYPED = re.compile(r"[ ]?[/:][ ]?([a-z]{2,3})(?=[.,;)]|[ \t]*(?:$|\n)|[ ]\d|[ ]
 #: Initials behind the number of a letter, and before a time or a day.
 _REFERENCE = re.compile(r"/([a-z]{2,3})(?=[ \t]*(?:$|\n))")
 _WRITTEN = re.compile(r"(?:^|[\n.;,)a-z] ?)(?<![\w'-])([a-z]{2,3})[,]? $")
-_FULL_DATE = re.compile(r"\D*\d{1,4}[ :./-]")
+_FULL_DATE = re.compile(r"\D*\d{1,4}[ :,./-]")
+#: Initials that end a note behind a full stop or what was done.
+_LAST = re.compile(r"(?:[a-z]ed|[a-z)%][.;]) ([a-z]{2})\.?\s*$")
 #: Letters behind a day that are nobody's initials even where somebody typed.
 _NO_TYPIST = frozenset(
     ["am", "pm", "at", "in", "on", "by", "to", "is", "as", "or", "of", "no", "it", "we", "he", "an", "and", "for"]
@@ -103,6 +105,10 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
     """``spans``, which are in order, and what is an identifier only because it stands behind one of them."""
     out: list[Span] = []
     reach = len(text)
+    last = _LAST.search(text, max(0, reach - 12))
+    if last and typed_initials(last[1]) and not (spans and spans[-1].end > last.start(1)):
+        out.append(Span(*last.span(1), "username", 0.8, "initials at the end"))
+        reach = last.start(1)
     for span in reversed(spans):
         behind = span.end
         if behind < reach and text[behind] in " ,/:":

@@ -156,7 +156,9 @@ class Institutions:
                 or (k.stem == "at" and one.upper and (one.rank == "0" or _closed(known, first + 1)))
                 or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
             )
-            double = one.upper and one.size == 2 and first + 1 < n and self._town(known[first + 1])
+            double = (
+                one.upper and one.size == 2 and not one.credential and first + 1 < n and self._town(known[first + 1])
+            )
             if one.upper and one.size == 2 and one.text in _STATES:
                 after = known[first + 1] if first + 1 < n else None
                 plain = one.text in _STATE_WORDS

@@ -228,7 +228,9 @@ class Lexemes:
         lexeme.given = given = code[0]
         lexeme.surname = surname = code[1]
         lexeme.strength = given if given > surname else surname
-        rank = self.vocabulary.get(stem, "0") if stem not in self._people else "1"
+        rank = self.vocabulary.get(stem, "0")
+        if stem in self._people and not (small and rank > "1"):
+            rank = "1"  # "Sharp" is somebody, "the angles are sharp" not
         if rank == "0" and "'" in stem and stem.partition("'")[2] in _CONTRACTED:
             rank = "2"
         if rank == "0" and lexeme.strength < "2" and size > 3 and self._misread(stem):
