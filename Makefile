@@ -11,7 +11,7 @@ demo: .venv/.demo
 	.venv/bin/updp demo --out demo-out
 
 # mypy has one thread: it runs beside the tests, and its faults are printed after theirs.
-test: .venv/.dev .venv/.browser .venv/.dcmtk
+test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.cluster
 	.venv/bin/ruff check .
 	.venv/bin/mypy > .venv/mypy.txt & types=$$!; \
 	  .venv/bin/python -m pytest -n 2 --dist loadfile; tests=$$?; \
@@ -52,6 +52,11 @@ docs: .venv/.docs
 .venv/.dcmtk: .venv/bin/python
 	{ { command -v storescu >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends dcmtk; }; } \
 	  && touch $@; } || test -z "$$UPDP_CI"
+
+# What the tests of the cluster and of object stores run on: Ray, and an S3-compatible server. Outside CI those tests are
+# skipped without them.
+.venv/.cluster: .venv/.dev
+	{ $(PIP) -e '.[ray,remote]' moto flask flask-cors && touch $@; } || test -z "$$UPDP_CI"
 
 .venv/.docs: .venv/.demo
 	$(PIP) -e '.[ocr,docs]'

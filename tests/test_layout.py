@@ -15,6 +15,7 @@ WHOLE = {
     "test_imports.py": "the import graph",
     "test_layout.py": "this rule",
     "test_platforms.py": "what other systems than POSIX need",
+    "pipeline/engines/test_cluster.py": "runs on a Ray cluster",
     "pipeline/test_byte_identity.py": "the bytes of a release",
     "release/test_croissant.py": "a release as a receiver reads it",
     "release/test_forgeries.py": "kinds of forgery, by the whole check of a receiver",

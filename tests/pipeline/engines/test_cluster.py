@@ -1,0 +1,282 @@
+"""Runs on a Ray cluster of three nodes on this machine: what dies, and what comes out all the same.
+
+Ray is the extra ``ray``; the test environment has it, and outside CI the tests are skipped without it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import updp
+from tests.conftest import PLAIN, Hospital
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.methods import METHODS
+from updp.pipeline.engines import EngineError
+from updp.pipeline.engines import ray as engine
+from updp.pipeline.run import RunError
+from updp.release.signature import public_key
+from updp.release.verify import verify
+
+if not os.environ.get("UPDP_CI"):
+    pytest.importorskip("ray", reason="needs Ray: pip install 'updp[ray]'")
+pytestmark = pytest.mark.posix
+
+KEY = Key(bytes(range(32)))
+SOURCES = Path(updp.__file__).parents[1]
+FILMS = 24  # six shards
+#: A method of another package, by which one film kills whoever makes it.
+DEADLY = '''
+import os, signal
+from updp.methods.keep import Keep
+
+class Deadly(Keep):
+    def make(self, study, strength, rng):
+        if study.film_id == {victim!r}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().make(study, strength, rng)
+'''
+
+
+@pytest.fixture(scope="module")
+def deadly(tmp_path_factory):
+    """The folder of a package that has the method ``deadly``."""
+    place = tmp_path_factory.mktemp("site")
+    (place / "deadly.py").write_text(DEADLY.format(victim=KEY.film("MRN7741982-5")))
+    info = place / "deadly-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[updp.methods]\ndeadly = deadly:Deadly\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def paths(deadly):
+    """Nodes and what they start find the sources, the tests and the package."""
+    with pytest.MonkeyPatch.context() as patch:
+        found = [str(deadly), str(SOURCES), str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(found))
+        patch.syspath_prepend(deadly)
+        patch.setattr(METHODS, "_plugins", None)
+        patch.setenv("RAY_gcs_server_port_wait_time_s", "300")
+        patch.setenv("RAY_agent_register_timeout_ms", "300000")
+        patch.setenv("RAY_worker_register_timeout_seconds", "300")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # A node that is killed is found out by its broken connection; a slow machine does not lose one.
+        patch.setenv("RAY_health_check_timeout_ms", "120000")
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(paths):
+    """Three nodes of one core each. A test that kills one adds another."""
+    from ray._private import services
+    from ray.cluster_utils import Cluster
+
+    # Ray gives a node 30 seconds to start, which is little on a busy machine.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "get_node", patient(services.get_node))
+        yield from _three_nodes(Cluster)
+
+
+def patient(own, seconds=300):
+    def asked(*args):
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return own(*args)
+            except RuntimeError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.5)
+
+    return asked
+
+
+def _three_nodes(Cluster):
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    for _ in range(2):
+        made.add_node(num_cpus=1)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """An export, and its release by the local engine."""
+    root = tmp_path_factory.mktemp("plain")
+    source = Hospital(root / "export", films=FILMS).write()
+    updp.deidentify(source, root / "out", key=KEY, policy=Policy.parse(PLAIN), workers=1)
+    return source, root / "out"
+
+
+def make(cluster, source, out, **more):
+    policy = Policy.parse(more.pop("policy", PLAIN))
+    return updp.deidentify(
+        source, out, key=KEY, policy=policy, engine="ray", engine_options={"address": cluster.address},
+        workers=more.pop("workers", 3), **more,
+    )  # fmt: skip
+
+
+def content(out: Path) -> dict[str, bytes]:
+    """All of a release but its signature, which names the day."""
+    found = {p.relative_to(out).as_posix(): p for p in sorted(out.rglob("*")) if p.is_file() and p.name != "signature"}
+    return {name: path.read_bytes() for name, path in found.items() if name.startswith("unmeasured/")}
+
+
+def same(out, plain):
+    assert content(out) == content(plain[1])
+    assert verify(out / "unmeasured", trusted=public_key(KEY)).intact
+    assert not (out / ".work").exists()
+
+
+def test_a_run_on_three_nodes_gives_the_bytes_of_the_local_engine(cluster, plain, tmp_path):
+    assert make(cluster, plain[0], tmp_path / "out").released == FILMS
+    same(tmp_path / "out", plain)
+
+
+def test_a_node_that_is_killed_in_mid_run_loses_nothing(cluster, plain, tmp_path):
+    killed = []
+
+    def progress(done, _films):
+        if done and not killed:
+            node = next(node for node in cluster.worker_nodes if node not in killed)
+            killed.append(node)
+            cluster.remove_node(node, allow_graceful=False)
+
+    assert make(cluster, plain[0], tmp_path / "out", progress=progress).quarantined == {}
+    assert killed
+    cluster.add_node(num_cpus=1)
+    same(tmp_path / "out", plain)
+
+
+def test_a_driver_that_is_killed_and_started_again_goes_on(cluster, plain, tmp_path):
+    code = textwrap.dedent(f"""
+        import sys, updp
+        from updp.core.keys import Key
+        from updp.core.policy import Policy
+        def progress(done, films):
+            if done:
+                print("landed", flush=True)
+                sys.stdin.read()
+        updp.deidentify(sys.argv[1], sys.argv[2], key=Key(bytes(range(32))), policy=Policy.parse({PLAIN!r}), workers=1,
+                        engine="ray", engine_options={{"address": sys.argv[3]}}, progress=progress)
+    """)
+    command = [sys.executable, "-c", code, plain[0], tmp_path / "out", cluster.address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout.readline() == "landed\n"
+        driver.send_signal(signal.SIGKILL)
+    landed = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out" / ".work" / "shards").glob("*.json")}
+    assert landed
+    assert not (tmp_path / "out" / "unmeasured").exists()
+    counts = []
+    make(cluster, plain[0], tmp_path / "out", progress=lambda done, _: counts.append(done))
+    assert counts[0] > 0  # what landed before was not made again
+    same(tmp_path / "out", plain)
+
+
+def test_a_film_that_kills_its_worker_is_kept_back_alone(cluster, plain, tmp_path):
+    outcome = make(cluster, plain[0], tmp_path / "out", policy=PLAIN.replace("'keep'", "'deadly'"))
+    assert outcome.quarantined == {"worker-died": 1}
+    assert outcome.released == FILMS - 1
+
+
+def test_two_drivers_on_one_output_the_second_is_refused(cluster, plain, tmp_path):
+    refused = []
+
+    def progress(_done, _films):
+        if not refused:
+            with pytest.raises(RunError, match="another run is writing"):
+                make(cluster, plain[0], tmp_path / "out")
+            refused.append(1)
+
+    make(cluster, plain[0], tmp_path / "out", progress=progress)
+    assert refused
+    same(tmp_path / "out", plain)
+
+
+def test_a_slow_node_gets_less_work_and_holds_up_no_other(cluster):
+    import ray
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        slow = ray.nodes()[-1]["NodeID"]
+        done = dict(engine.run(slow_on(slow), range(30), 3, address=cluster.address))
+        assert sorted(done) == list(range(30))
+        share = [node == slow for node in done.values()]
+        assert 0 < sum(share) < 15
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        ray.shutdown()
+
+
+def slow_on(slow):
+    def work(_task):
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+        time.sleep(2.0 if node == slow else 0.1)
+        return node
+
+    return work
+
+
+def test_models_are_loaded_once_a_worker_and_the_driver_draws_what_is_needed(cluster):
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    drawn = []
+
+    def tasks():
+        for n in range(40):
+            drawn.append(n)
+            yield n
+
+    try:
+        results = engine.run(which_worker, tasks(), 2, address=cluster.address)
+        workers = {next(results)[1]}
+        assert len(drawn) <= 2 * 2 + 1
+        workers |= {worker for _, worker in results}
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert len(workers) <= 2  # as many processes as workers, for forty tasks
+
+
+def which_worker(_task):
+    return os.getpid()
+
+
+def test_a_gpu_that_the_cluster_does_not_have_and_a_cluster_that_is_gone_are_sentences(cluster, plain, tmp_path):
+    with pytest.raises(EngineError, match="no GPU"):
+        updp.deidentify(plain[0], tmp_path / "out", key=KEY, policy=Policy.parse(PLAIN), engine="ray",
+                        engine_options={"address": cluster.address, "gpus": 0.5})  # fmt: skip
+    with pytest.raises(EngineError, match="no Ray cluster answers"):
+        updp.deidentify(plain[0], tmp_path / "gone", key=KEY, policy=Policy.parse(PLAIN), engine="ray",
+                        engine_options={"address": "127.0.0.1:9"})  # fmt: skip
+
+
+def test_a_fraction_of_a_gpu_is_asked_of_the_nodes_that_have_one(cluster):
+    from ray import cloudpickle
+
+    node = cluster.add_node(num_cpus=2, num_gpus=1)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        done = dict(engine.run(visible_gpus, range(6), None, address=cluster.address, gpus=0.5))
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+        cluster.remove_node(node)
+    assert set(done.values()) == {"0"}
+
+
+def visible_gpus(_task):
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
