@@ -12,7 +12,6 @@ from PIL import Image
 import updp
 from tests.conftest import PLAIN
 from tests.domains.face.photographs import export, face
-from tests.methods.medsem.conftest import folders  # noqa: F401 - a fixture
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.methods.base import BadPassword
@@ -22,7 +21,7 @@ from updp.release.vault import BadVault
 
 
 @pytest.fixture(scope="module")
-def made(folders, tmp_path_factory):  # noqa: F811
+def made(tmp_path_factory):
     """A release of three invented people, its key, and the bytes of their photographs by release id."""
     root = tmp_path_factory.mktemp("recover")
     source = root / "export"
@@ -32,9 +31,8 @@ def made(folders, tmp_path_factory):  # noqa: F811
     export(source, {f"{n}.png": (f"person {n}", "Ptosis|heavy") for n in range(3)})
     key = Key(b"k" * 32)
     policy = Policy.parse(PLAIN + "[source]\ndomain = 'face'\n")
-    options = {"pack": str(folders[0]), "weights": str(folders[1])}
     policy = policy.model_copy(
-        update={"method": policy.method.model_copy(update={"name": "medsem", "options": options})}
+        update={"method": policy.method.model_copy(update={"name": "invented-face", "options": {"side": 64}})}
     )
     out = updp.deidentify(source, root / "out", key=key, policy=policy, workers=1)
     assert out.released == 3
@@ -96,13 +94,13 @@ def test_a_file_is_never_overwritten(made, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == b"mine"
 
 
-def test_two_records_have_two_passwords(made, tmp_path, folders):  # noqa: F811
-    from updp.methods.medsem.method import MedSem
+def test_two_records_have_two_passwords(made):
+    from updp.methods.invented_face.method import InventedFace
 
     folder, key, _ = made
     first, second = records(folder)[:2]
     assert key.password(first) != key.password(second)
-    method = MedSem(pack=str(folders[0]), weights=str(folders[1]))
+    method = InventedFace(side=64)
     film = np.asarray(Image.open(folder / f"images/00000/{first}.png"))
     assert method.recover([film], [key.password(first)])[0].shape == film.shape
     with pytest.raises(BadPassword):

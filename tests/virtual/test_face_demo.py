@@ -1,18 +1,17 @@
-"""The demonstration of faces with tiny networks: originals come back to their password alone, and the page shows it."""
+"""The demonstration of faces: originals come back to their password alone, and the page shows it."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.methods.medsem.conftest import folders  # noqa: F401 - a fixture
 from updp.core.keys import Key
 from updp.virtual import face_demo
 
 pytest.importorskip("rapidocr")
 
 
-def test_the_demonstration_of_faces(folders, tmp_path):  # noqa: F811
-    options = {"pack": str(folders[0]), "weights": str(folders[1])}
+def test_the_demonstration_of_faces(tmp_path):
+    options = {"side": 64}
     made = face_demo.run(tmp_path / "demo", people=4, options=options, key=Key(b"d" * 32), workers=1)
     assert made.outcome.released == 8
     assert made.tried == made.recovered == made.exact > 0

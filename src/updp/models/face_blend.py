@@ -38,20 +38,24 @@ def kept_region(strength: Tensor, side: int) -> Tensor:
     return torch.clamp((1 - _distance(strength, side)) / SEAM + 0.5, 0, 1)
 
 
+def seen_region(strength: Tensor, side: int) -> Tensor:
+    """The kept region and the ring around it: beyond, no pixel of the patient enters what is made."""
+    return torch.clamp((1 - _distance(strength, side, RING)) / SEAM + 0.5, 0, 1)
+
+
 def blend(patient: Tensor, other: Tensor, strength: Tensor) -> Tensor:
     """The other face with the patient's eyes, N×3×S×S; the other takes the colour of the skin around them."""
     side = patient.shape[-1]
-    region = kept_region(strength, side)
-    ring = torch.clamp((1 - _distance(strength, side, RING)) / SEAM + 0.5, 0, 1) - region
-    ring = ring.clamp_min(0) + 1e-6
-    own, theirs = (
-        (ring * face).sum((2, 3), keepdim=True) / ring.sum((2, 3), keepdim=True) for face in (patient, other)
-    )
+    region, seen = kept_region(strength, side), seen_region(strength, side)
+    ring = (seen - region).clamp_min(0) + 1e-6 * seen
+    total = ring.sum((2, 3), keepdim=True).clamp_min(1e-9)
+    own, theirs = ((ring * face).sum((2, 3), keepdim=True) / total for face in (patient, other))
     gain = (own / theirs.clamp_min(0.02)).clamp(0.4, 2.2)
     matched = (other * gain).clamp(0, 1)
-    # Shading differs from place to place around the eyes: the seam takes the mean of both on a coarse scale.
-    coarse = _smoothed(patient - matched, max(1, side // 16))
-    near = _smoothed(region, max(1, side // 10))
+    # Shading differs from place to place around the eyes: near the seam it is that of the patient on a coarse scale.
+    reach = max(1, side // 16)
+    coarse = _smoothed(seen * (patient - matched), reach) / _smoothed(seen, reach).clamp_min(1e-3)
+    near = seen * _smoothed(region, max(1, side // 10))
     matched = matched + near * coarse * 0.8
     return (region * patient + (1 - region) * matched).clamp(0, 1)
 

@@ -101,10 +101,10 @@ class PackConfig(Config):
     sampling: dict[str, Any] = field(
         default_factory=lambda: {
             "steps": 6,
-            "guidance": 2.0,
+            "guidance": 2.5,
             "grid": "even",
             "guided": [0.3, 0.97],
-            "finish": [0.75, 0.5],
+            "finish": [0.7],
         }
     )
     encoder_size: int = 160  # size of the films for identity and classifier

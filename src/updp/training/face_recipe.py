@@ -41,6 +41,7 @@ class FacePackConfig(Config):
     )
     looks: int = 3  # rows of each photograph: as it is, and with rendered diseases
     limit: int = 0  # most photographs of each source; 0 is all of them
+    taught: int = 0  # most photographs that the recogniser is asked about; 0 is all
     recogniser: str = "arcface"  # the one that identity learns from; the others are kept for attacks
     sampling: dict[str, Any] = field(default_factory=dict)
     identity_model: dict[str, Any] = field(default_factory=dict)
@@ -75,7 +76,9 @@ class FaceRecipe(StagesOf):
             "classifier": lambda: DiseaseStage(self.corpus, own.classifier, own.classifier_model),
             "medical": lambda: DenoiserStage(self.corpus, own.medical, own.medical_model),
             "segmenter": lambda: LesionStage(self.corpus, own.segmenter, own.segmenter_model),
-            "identity": lambda: IdentityStage(self.corpus, own.identity, own.identity_model, teacher, self.directory),
+            "identity": lambda: IdentityStage(
+                self.corpus, own.identity, own.identity_model, teacher, self.directory, own.taught
+            ),
         }
         made = {role: self._run(stage(), getattr(own, role), stop_after) for role, stage in stages.items()}
         return {"autoencoder": self.code(), **made}

@@ -77,12 +77,20 @@ class IdentityStage(FaceStage):
     name = "identity"
 
     def __init__(
-        self, corpus: FaceCorpus, config: StageConfig, model: dict[str, Any], teacher: Teacher, directory: Path
+        self,
+        corpus: FaceCorpus,
+        config: StageConfig,
+        model: dict[str, Any],
+        teacher: Teacher,
+        directory: Path,
+        taught: int = 0,
     ) -> None:
+        """``taught`` is the most photographs of training people that the recogniser is asked about; 0 is all."""
         super().__init__(corpus, config, model)
         rng = np.random.default_rng([config.seed, *b"blends"])
         first = np.unique(corpus.photos, return_index=True)[1]
-        own = np.concatenate([first[corpus.splits[first] == split] for split in ("train", "val")])
+        learns = rng.permutation(first[corpus.splits[first] == "train"])[: taught or None]
+        own = np.concatenate([np.sort(learns), first[corpus.splits[first] == "val"][: taught // 4 or None]])
         others = rng.permutation(first[corpus.splits[first] == "train"])
         strength = torch.from_numpy(rng.uniform(0.4, 1, len(own)).astype(np.float32))
 

@@ -1,7 +1,7 @@
 """The demonstration of faces on the virtual eye clinic: a release that can be turned back, beside an untouched one.
 
-Every step is that of a real run; only the people are invented. The release by MedSem-DeID and the one with photographs
-as they were taken are attacked and judged alike. Then some originals are recovered, with their passwords, with those of
+Every step is that of a real run; only the people are invented. The release by `invented-face` and the one with
+photographs as they were taken are attacked and judged alike. Then some originals are recovered, with their passwords, with those of
 other records, and from the vault.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from updp.release.assemble import Outcome
     from updp.release.verify import Verification
 
-METHOD, UNTOUCHED = "medsem", "keep"
+METHOD, UNTOUCHED = "invented-face", "keep"
 PEOPLE, PHOTOGRAPHS = 24, 2
 #: Records that are recovered, and shown before and after.
 SHOWN = 4

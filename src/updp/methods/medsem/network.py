@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.methods.medsem.passwords import TOKEN
-from updp.models.face_blend import blend, kept_region
+from updp.methods.invented_face.passwords import TOKEN
+from updp.models.face_blend import blend, kept_region, seen_region
 from updp.models.faces import BLOCK, STRIP
 from updp.models.layers import Residual
 
@@ -98,16 +98,20 @@ class MedSemNet(nn.Module):
         self.encryptor = KeyedTransformer(2 * channels + seen + BLOCK**2, channels, places, width, layers, heads, fused)
         self.decryptor = KeyedTransformer(2 * channels, channels, places, width, layers, heads, 0)
 
-    def encrypt(
-        self, pack: Pack, photos: Tensor, faces: Tensor, password: Tensor, strength: Tensor, medical: list[Tensor]
-    ) -> Tensor:
-        """Photographs N×3×S×S as they leave, in [0, 1]; ``faces`` are the public faces of the passwords."""
+    def encrypt(self, pack: Pack, photos: Tensor, faces: Tensor, password: Tensor, strength: Tensor) -> Tensor:
+        """Photographs N×3×S×S as they leave, in [0, 1]; ``faces`` are the public faces of the passwords.
+
+        With a public face, pixels of the patient beyond the ring around the eyes enter nothing.
+        """
         code: Any = pack.autoencoder
-        begun = blend(photos, faces, strength) if self.base == "public" else photos
+        medical: Any = pack.role("medical")
+        begun, seen = photos, torch.ones_like(photos[:, :1])
+        if self.base == "public":
+            begun, seen = blend(photos, faces, strength), seen_region(strength, self.side)
         region = functional.pixel_unshuffle(kept_region(strength, self.side), BLOCK)
-        parts = [code.encode(begun), code.encode(photos), region]
+        parts = [code.encode(begun), code.encode(seen * photos), region]
         if self.use_medical:
-            parts.append(self.at_tokens(medical))
+            parts.append(self.at_tokens(medical.features(begun)))
         change = self.encryptor(torch.cat(parts, 1), password, strength)
         # Weak strengths change little, and none at 0.
         change = change * (2 * strength).clamp(0, 1)[:, None, None, None]

@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from updp.methods.invented_face.passwords import LENGTH, faces_of, token_of
 from updp.methods.medsem.network import MedSemNet
-from updp.methods.medsem.passwords import LENGTH, faces_of, token_of
+from updp.models.face_blend import blend, kept_region
+from updp.models.faces import strip
 from updp.models.pack import Pack
 from updp.training.face_stages import as_tensor, jittered
 from updp.training.faces import FaceCorpus, prepare_faces
@@ -132,13 +134,11 @@ class MedSemStage:
         strength = torch.from_numpy(rng.uniform(0.5, 1, n).astype(np.float32)).to(device)
         with torch.no_grad():
             seen, who = self.medical.features(photos), self._who(photos)
-        made = net.encrypt(self.pack, photos, faces, tokens, strength, seen)
+        made = net.encrypt(self.pack, photos, faces, tokens, strength)
         loss = self._apart(who, made)
         if self.use_medical_loss:
-            loss = loss + MEDICAL * self._medical(seen, made)
+            loss = loss + MEDICAL * self._medical(seen, made, strength)
         if not self.literal:  # no further from the joined faces than the other losses ask
-            from updp.models.face_blend import blend
-
             loss = loss + NEAR * (made - blend(photos, faces, strength)).abs().mean()
         loss = loss + self._opposed(bare.critic, made, photos, step)
         # As it is stored: eight bits, and now and then what a JPEG adds.
@@ -165,9 +165,13 @@ class MedSemStage:
         alike = self._alike(who, made)
         return (alike if self.literal else (alike - self.impostors).clamp_min(0)).mean()
 
-    def _medical(self, seen: list[Tensor], made: Tensor) -> Tensor:
-        again = self.medical.features(made)
-        each = [functional.mse_loss(b, a) / a.square().mean().clamp_min(1e-6) for a, b in zip(seen, again, strict=True)]
+    def _medical(self, seen: list[Tensor], made: Tensor, strength: Tensor) -> Tensor:
+        """Medical features of what leaves against those of the original; with a public face, around the eyes."""
+        where = torch.ones_like(made[:, :1]) if self.literal else kept_region(strength, made.shape[-1])
+        each = []
+        for a, b in zip(seen, self.medical.features(made), strict=True):
+            weight = functional.adaptive_avg_pool2d(strip(where), a.shape[-2:])
+            each.append((weight * (a - b).square()).mean() / (weight * a.square()).mean().clamp_min(1e-6))
         return torch.stack(each).mean()
 
     def _opposed(self, critic: nn.Module, made: Tensor, real: Tensor, step: int) -> Tensor:
@@ -191,9 +195,7 @@ class MedSemStage:
         for part in np.array_split(self.watched, -(-len(self.watched) // 16)):
             photos = as_tensor(self.corpus.films[part])
             faces, tokens = self.passwords(len(photos), rng)
-            out = bare.net.encrypt(
-                self.pack, photos, faces, tokens, torch.ones(len(photos)), self.medical.features(photos)
-            )
+            out = bare.net.encrypt(self.pack, photos, faces, tokens, torch.ones(len(photos)))
             out = (out * 255).round() / 255
             others, keys = self.passwords(len(photos), rng)
             films.append(photos)

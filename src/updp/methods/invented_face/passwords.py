@@ -44,7 +44,7 @@ def key_of(password: bytes, use: str, length: int) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    return HKDF(SHA256(), length, salt=None, info=b"updp/1/medsem/" + use.encode()).derive(check_password(password))
+    return HKDF(SHA256(), length, salt=None, info=b"updp/1/face/" + use.encode()).derive(check_password(password))
 
 
 def _stream(password: bytes, use: bytes) -> np.random.Generator:

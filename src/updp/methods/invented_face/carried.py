@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from updp.methods.base import BadPassword
-from updp.methods.medsem.passwords import key_of
+from updp.methods.invented_face.passwords import key_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
