@@ -156,7 +156,7 @@ def _judge_digits(word: str, mode: str) -> str | None:
         return None
     if digits[-4:-2] == "01" and digits[:-4].endswith("55"):
         return None  # the end of a telephone number set aside for fiction
-    if ":" in word or "%" in word or any(u in letters.lower() for u in ("mm", "cm", "mg", "ml", "kg")):
+    if ":" in word or "%" in word or letters.lower() in _UNITS:
         return None
     if (
         mode == "surrogate"
@@ -168,6 +168,10 @@ def _judge_digits(word: str, mode: str) -> str | None:
     if len(letters) <= 6 and (len(digits) >= 6 or (letters and len(digits) == 5)):
         return "phone" if len(digits) in (7, 10, 11) and len(parts) > 1 and not letters else "id"
     return None
+
+
+#: Letters of a measure; "MCM857748568" is none.
+_UNITS = frozenset(["mm", "cm", "mg", "ml", "kg", "mmx", "cmx", "mmhg", "mcg", "xmm", "xcm", "xxmm", "xxcm"])
 
 
 def _judge_noise(word: str, pieces: list[Piece], i: int, mode: str) -> str | None:
@@ -251,6 +255,8 @@ def _judge_word(text: str, pieces: list[Piece], letters: list[str], i: int, mode
             return "name"
         if before == "by" and _named_by(pieces, text, i):
             return "name"
+        if before in _NAMING and lower in _given(mode) and _named_by(pieces, text, i):
+            return "name"
         return "name" if listed and _beside(pieces, letters, i, text, mode) else None
     if plain:
         return "name" if lower in _given(mode) and _beside(pieces, letters, i, text, mode) else None
@@ -265,6 +271,8 @@ def _judge_word(text: str, pieces: list[Piece], letters: list[str], i: int, mode
 _ADJECTIVE = re.compile(
     r"(?:al|ous|ive|ic|ics|ary|ory|ology|ment|ness|tion|sis|ia|itis|oma|graphy|gram|scopy|care|team)$"
 )
+#: Behind these a label or a list gives somebody's name.
+_NAMING = frozenset(("under", "reads", "says", "with", "told", "named", "labelled", "labeled", "patient", "called"))
 _AT = frozenset(("at", "from", "to", "in", "near"))
 
 
@@ -298,7 +306,7 @@ def _named_by(pieces: list[Piece], text: str, i: int) -> bool:
         return False
     words = [_letters(pieces[j][2]) for j in (i, i + 1)]
     behind = text[pieces[i + 1][1] : pieces[i + 1][1] + 4]
-    closed = behind[:1] in tuple(".,;)\n") or behind in ("", " and") or behind[:3] in (" at", " on", " in")
+    closed = behind[:1] in tuple(".,;)\n") or behind in ("", " and", " abo") or behind[:3] in (" at", " on", " in")
     return closed and not any(_ADJECTIVE.search(w) or w in _table()["services"] for w in words)
 
 
