@@ -1,4 +1,5 @@
-# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make test-numeric`, `make docs`, `make wheel`.
+# For a fresh machine with Python 3.11 and pip: `make demo`, `make test`, `make test-numeric`, `make docs`, `make wheel`;
+# `make test-ray` starts a Ray cluster.
 PYTHON ?= python3.11
 PIP = .venv/bin/pip install --quiet --disable-pip-version-check -c constraints.txt
 export PIP_CONSTRAINT =
@@ -11,7 +12,7 @@ demo: .venv/.demo
 	.venv/bin/updp demo --out demo-out
 
 # mypy has one thread: it runs beside the tests, and its faults are printed after theirs.
-test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.cluster
+test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.stores
 	.venv/bin/ruff check .
 	.venv/bin/mypy > .venv/mypy.txt & types=$$!; \
 	  .venv/bin/python -m pytest -n 2 --dist loadfile; tests=$$?; \
@@ -21,6 +22,11 @@ test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.cluster
 test-numeric: .venv/.dev
 	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
 	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
+
+# Runs on a Ray cluster of three nodes on this machine: minutes, and some thirty processes.
+test-ray: .venv/.dev
+	$(PIP) -e '.[ray]'
+	UPDP_RAY=1 .venv/bin/python -m pytest -n 0 tests/pipeline/engines/test_cluster.py
 
 # The wheels in a clean environment, with no checkout: they have the weights, and the demonstration runs.
 wheel: .venv/bin/python
@@ -53,10 +59,9 @@ docs: .venv/.docs
 	{ { command -v storescu >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends dcmtk; }; } \
 	  && touch $@; } || test -z "$$UPDP_CI"
 
-# What the tests of the cluster and of object stores run on: Ray, and an S3-compatible server. Outside CI those tests are
-# skipped without them.
-.venv/.cluster: .venv/.dev
-	{ $(PIP) -e '.[ray,remote]' moto flask flask-cors && touch $@; } || test -z "$$UPDP_CI"
+# What the tests of object stores talk to: an S3-compatible server. Outside CI those tests are skipped without it.
+.venv/.stores: .venv/.dev
+	{ $(PIP) -e '.[remote]' moto flask flask-cors && touch $@; } || test -z "$$UPDP_CI"
 
 .venv/.docs: .venv/.demo
 	$(PIP) -e '.[ocr,docs]'
@@ -65,4 +70,4 @@ docs: .venv/.docs
 clean:
 	rm -rf .venv demo-out site
 
-.PHONY: demo test test-numeric wheel docs clean
+.PHONY: demo test test-numeric test-ray wheel docs clean

@@ -2,9 +2,9 @@
 
     python performance/engines.py EXPORT [--method updp] [--films 2000] [--workers 1 2 4] [--ray] [--rounds 1]
 
-All settings run in turn in one call, so that the ratios hold on a machine whose speed varies; with several rounds the best
-of each counts. `--ray` starts a cluster of one node on this machine for as long as it measures. The time is that of the
-whole run, from survey to signature; releases are compared byte for byte.
+All settings run in turn in one call, so that the ratios hold on a machine whose speed varies; with several rounds the
+best of each counts. `--ray` starts a cluster of one node on this machine for as long as it measures. The time is that
+of the whole run, from survey to signature; releases are compared by the checksums of films, reports and manifest.
 """
 
 from __future__ import annotations
