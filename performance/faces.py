@@ -1,7 +1,7 @@
 """How far recognisers follow a person into released faces: ``python performance/faces.py --data CELEBA``.
 
-People are those whom no model of the package may learn from (``training.faces.split_for``), with two photographs each or
-more. Every recogniser that is installed compares released photographs with other real photographs of the same and of
+People are those whom no model of the package may learn from (``training.faces.split_for``), with two photographs each
+or more. Every recogniser that is installed compares released photographs with other real photographs of the same and of
 other people. Prints, per method and recogniser: ID distance of a released photograph to its original beside that of two
 different people, verification AUC, rank-1 in a gallery of other photographs; and how well originals come back.
 """

@@ -148,9 +148,14 @@ def digests(pack: Pack) -> dict[str, str]:
 
 def check_weights(name: str, weights: str, pack: str) -> None:
     """Refuse weights that are not there, or that learned with another pack."""
+    from updp.models.errors import PackError
     from updp.models.pack import load_pack
 
-    _entry(name, load_pack(weights, verify=False), load_pack(pack, verify=False))
+    try:
+        bundle, opened = load_pack(weights, verify=False), load_pack(pack, verify=False)
+    except PackError as error:
+        raise PackError(f"{error}; weights of your own: updp train method {name}") from None
+    _entry(name, bundle, opened)
 
 
 def _entry(name: str, bundle: Pack, pack: Pack) -> dict[str, Any]:

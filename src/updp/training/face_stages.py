@@ -94,7 +94,7 @@ class IdentityStage(FaceStage):
         others = rng.permutation(first[corpus.splits[first] == "train"])
         strength = torch.from_numpy(rng.uniform(0.4, 1, len(own)).astype(np.float32))
 
-        def taught() -> dict[str, NDArray[Any]]:
+        def asked() -> dict[str, NDArray[Any]]:
             blended = []
             for i in range(0, len(own), 64):
                 part = own[i : i + 64]
@@ -105,7 +105,7 @@ class IdentityStage(FaceStage):
             return {"films": films, "features": np.concatenate([teacher(film[None]) for film in films])}
 
         key = key_of("teacher", corpus.films[own[:4]], own, config.seed)
-        held = kept_once(FolderCache(directory), key, taught)
+        held = kept_once(FolderCache(directory), key, asked)
         self.films, self.features = held["films"], held["features"].astype(np.float32)
         split = np.tile(corpus.splits[own], 2)
         self.learned, self.judged = np.flatnonzero(split == "train"), np.flatnonzero(split == "val")
@@ -119,7 +119,8 @@ class IdentityStage(FaceStage):
         images, _ = jittered(as_tensor(self.films[rows]), rng)
         ours, theirs = module(images.to(device)), torch.from_numpy(self.features[rows]).to(device)
         alike = functional.mse_loss(ours @ ours.T, theirs @ theirs.T)
-        return 1 - (ours * theirs).sum(1).mean() + 10 * alike
+        loss: Tensor = 1 - (ours * theirs).sum(1).mean() + 10 * alike
+        return loss
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:

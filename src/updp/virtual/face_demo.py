@@ -1,8 +1,8 @@
 """The demonstration of faces on the virtual eye clinic: a release that can be turned back, beside an untouched one.
 
 Every step is that of a real run; only the people are invented. The release by `invented-face` and the one with
-photographs as they were taken are attacked and judged alike. Then some originals are recovered, with their passwords, with those of
-other records, and from the vault.
+photographs as they were taken are attacked and judged alike. Then some originals are recovered, with their passwords,
+with those of other records, and from the vault.
 """
 
 from __future__ import annotations

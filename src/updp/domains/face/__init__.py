@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from updp.core.record import Study
 
 
-#: The model pack of faces that ships with updp, and the pack of method weights that learned with it.
+#: Names of the model pack of faces, and of the pack of method weights that learned with it. Neither ships with updp.
 PACK, METHOD_WEIGHTS = "face128", "face128-methods"
 
 

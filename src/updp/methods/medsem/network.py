@@ -68,7 +68,7 @@ class KeyedTransformer(nn.Module):
         tokens = torch.cat([known, tokens], 1)
         for block in self.blocks:
             tokens = block(tokens)
-        out = self.out(self.norm(tokens[:, 2:]))
+        out: Tensor = self.out(self.norm(tokens[:, 2:]))
         return out.transpose(1, 2).reshape(n, -1, height, width)
 
 
@@ -115,7 +115,8 @@ class MedSemNet(nn.Module):
         change = self.encryptor(torch.cat(parts, 1), password, strength)
         # Weak strengths change little, and none at 0.
         change = change * (2 * strength).clamp(0, 1)[:, None, None, None]
-        return (begun + code.decode(change) - code.mean[:, None, None]).clamp(0, 1)
+        made: Tensor = begun + code.decode(change) - code.mean[:, None, None]
+        return made.clamp(0, 1)
 
     def decrypt(self, pack: Pack, released: Tensor, faces: Tensor, password: Tensor) -> Tensor:
         """Originals as far as the networks recover them from released photographs."""
@@ -124,7 +125,8 @@ class MedSemNet(nn.Module):
         change = self.decryptor(
             torch.cat([code.encode(released), known], 1), password, password.new_ones(len(password))
         )
-        return (released + code.decode(change) - code.mean[:, None, None]).clamp(0, 1)
+        made: Tensor = released + code.decode(change) - code.mean[:, None, None]
+        return made.clamp(0, 1)
 
     def at_tokens(self, medical: list[Tensor]) -> Tensor:
         """Medical maps of the strip at the places of the tokens, zero outside the strip."""

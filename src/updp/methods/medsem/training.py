@@ -170,7 +170,7 @@ class MedSemStage:
         where = torch.ones_like(made[:, :1]) if self.literal else kept_region(strength, made.shape[-1])
         each = []
         for a, b in zip(seen, self.medical.features(made), strict=True):
-            weight = functional.adaptive_avg_pool2d(strip(where), a.shape[-2:])
+            weight = functional.adaptive_avg_pool2d(strip(where), (a.shape[-2], a.shape[-1]))
             each.append((weight * (a - b).square()).mean() / (weight * a.square()).mean().clamp_min(1e-6))
         return torch.stack(each).mean()
 

@@ -154,7 +154,7 @@ def _recovered(method: Reversible, film: Photo, password: bytes) -> Photo | None
 
 
 def _psnr(a: Photo, b: Photo) -> float:
-    error = np.mean((a.astype(np.float64) - b) ** 2) / 255**2
+    error = float(np.mean((a.astype(np.float64) - b) ** 2)) / 255**2
     return float(-10 * np.log10(max(error, 1e-9)))
 
 
