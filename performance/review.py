@@ -91,8 +91,9 @@ def export(root: Path, films: int) -> Path:
         table = csv.writer(out)
         table.writerow(["film_id", "study_id", "patient_id", "image", "view", "labels"])
         for n in range(films):
-            coarse = Image.fromarray(rng.integers(20, 230, (6, 6), dtype=np.uint8))
-            coarse = coarse.resize((128, 128), Image.Resampling.BICUBIC)
+            coarse = Image.fromarray(rng.integers(20, 230, (6, 6), dtype=np.uint8)).resize(
+                (128, 128), Image.Resampling.BICUBIC
+            )
             coarse.save(root / f"{n}.png")
             table.writerow([n, n, n // 2, f"{n}.png", "PA", ("Effusion", "Nodule", "No Finding")[n % 3]])
     return root

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +79,16 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path):
     again = updp(*command)
     assert again.returncode == 0
     assert json.loads(again.stdout)["released"] == 60
+
+
+@pytest.mark.posix
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_completion_is_installed_and_completes_commands(tmp_path):
+    script = Path(sys.executable).parent / "updp"
+    here = {**os.environ, "HOME": str(tmp_path), "PATH": f"{script.parent}:{os.environ['PATH']}"}
+    bash = lambda words: subprocess.run(["bash", "-c", words], capture_output=True, text=True, env=here)  # noqa: E731
+    made = bash("updp --install-completion; exit $?")  # two commands: bash stays the parent, whose shell is asked for
+    assert made.returncode == 0, made.stderr
+    assert "updp.sh" in (tmp_path / ".bashrc").read_text()
+    typed = "COMP_WORDS=(updp revi); COMP_CWORD=1; _updp_completion updp; echo ${COMPREPLY[*]}"
+    assert bash(f". {tmp_path}/.bashrc; {typed}").stdout.split() == ["review"]
