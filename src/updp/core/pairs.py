@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from array import array
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ class Pairs:
 
     def __init__(self) -> None:
         self.held = array("Q")
-        self.files: list[BinaryIO] = []
+        self.files: list[IO[bytes]] = []
 
     def __enter__(self) -> Pairs:
         return self

@@ -182,7 +182,8 @@ class _Rows:
             yield from self._reports(stray, {})
 
     def _shard(self, shard: str, rows: Iterable[dict[str, Any]], shards: Pairs, splits: Pairs) -> Iterator[str]:
-        ids, wanted = set(), {}
+        ids: set[str] = set()
+        wanted: dict[str, tuple[str, str]] = {}
         for row in rows:
             self.films += 1
             name, patient = row["release_id"], row["patient"]

@@ -35,13 +35,11 @@ class RemoteSource:
         self.layout = inner.layout
         self.root = inner.root
         self.domain: Domain = inner.domain
-
-    @property
-    def skipped(self) -> int:
-        return self.inner.skipped
+        self.skipped = 0
 
     def __iter__(self) -> Iterator[Study | Refusal]:
-        return iter(self.inner)
+        yield from self.inner
+        self.skipped = self.inner.skipped
 
     def load(self, study: Study) -> Study:
         with tempfile.TemporaryDirectory(prefix="updp-") as folder:
