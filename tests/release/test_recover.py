@@ -128,3 +128,23 @@ def test_the_release_holds_neither_originals_nor_passwords(made):
             assert all(key.password(record) not in raw for record in originals)
             assert all(data[64:128] not in raw for data in originals.values())
     assert not list(folder.rglob("*.vault"))
+
+
+def test_the_command_writes_the_exact_file_and_refuses_what_is_not_there(made, tmp_path):
+    from typer.testing import CliRunner
+
+    from updp.cli.app import app
+    from updp.cli.secrets import recover as _command  # noqa: F401 - registers it
+
+    folder, _, originals = made
+    Key.create(tmp_path / "key", b"k" * 32)
+    record = records(folder)[0]
+
+    def run(*arguments: str):
+        return CliRunner().invoke(app, ["recover", str(folder), "--key", str(tmp_path / "key"), *arguments])
+
+    done = run("--record", record, "--to", str(tmp_path / "a.png"), "--exact")
+    assert done.exit_code == 0
+    assert (tmp_path / "a.png").read_bytes() == originals[record]
+    assert run("--record", "f" + "a" * 19, "--to", str(tmp_path / "b.png")).exit_code != 0
+    assert not (tmp_path / "b.png").exists()
