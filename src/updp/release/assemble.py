@@ -188,10 +188,11 @@ def _rows(build: Path, sorter: _Sorter, sums: BinaryIO, *, tree: bool) -> Iterat
         if folder.name not in sorter.shards:
             shutil.rmtree(folder)
     for shard, films in sorter:
-        listed = {Path(film["row"]["file_name"]).name for film in films}
-        for stray in set(os.listdir(build / "images" / shard)) - listed:  # left by a shard that was done again
+        landed = {Path(film["row"]["file_name"]).name for film in films}
+        for stray in set(os.listdir(build / "images" / shard)) - landed:  # left by a shard that was done again
             (build / "images" / shard / stray).unlink()
-        lines, listed = [], []
+        lines: list[str] = []
+        listed: list[bytes] = []
         for film in films:
             row = film["row"]
             listed.append(checksum_line(film["sum"], row["file_name"]))

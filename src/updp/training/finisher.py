@@ -267,8 +267,8 @@ class FinisherStage:
             asked = torch.cat([told, torch.from_numpy(self.own.said[chosen].astype(np.float32)).to(device)])
         with torch.no_grad():
             condition = bare.network.condition(*token_batch(ids, device))
-            again = np.flatnonzero((t.cpu().numpy() >= AGAIN_FROM) & (rng.random(len(t)) < AGAIN))
-            again = torch.from_numpy(again[again >= count]).to(device)
+            late = np.flatnonzero((t.cpu().numpy() >= AGAIN_FROM) & (rng.random(len(t)) < AGAIN))
+            again = torch.from_numpy(late[late >= count]).to(device)
             if len(again):
                 latents[again], t[again] = self._look_again(bare, latents[again], t[again], condition.rows(again), rng)
         made = module(latents, t, condition)
