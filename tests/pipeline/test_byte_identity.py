@@ -30,7 +30,7 @@ DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
     "run.json": "ffba0fa98d433502",
     "unmeasured/README.md": "ce19b507b48f14fd",
-    "unmeasured/evidence": "e8662266b2734364",
+    "unmeasured/evidence": "5170167b1ac14f6b",
     "unmeasured/images": "4887af8c934cfaf4",
     "unmeasured/manifest.parquet": "69e6673365010237",
     "unmeasured/policy.toml": "9b951ed1d90b2acb",

@@ -100,3 +100,8 @@ def test_rows_that_were_not_counted_are_never_left_out_silently(tmp_path, pair):
 )  # fmt: skip
 def test_a_manifest_is_known_by_its_name(name, whether):
     assert is_manifest(name) is whether
+
+
+def test_a_folder_without_a_manifest_is_no_release_without_films(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no manifest"):
+        list(manifest.read(tmp_path))

@@ -41,7 +41,7 @@ def made(tmp_path_factory):
 
 
 def records(folder) -> list[str]:
-    return sorted(row["release_id"] for row in manifest.read(folder / "manifest.parquet"))
+    return sorted(row["release_id"] for row in manifest.read(folder))
 
 
 def test_the_vault_gives_back_the_exact_file(made, tmp_path):
@@ -73,11 +73,12 @@ def test_the_released_file_gives_back_the_face(made, tmp_path):
 
 def test_another_key_gives_nothing_and_nothing_is_logged(made, tmp_path):
     folder, _, _ = made
-    before = (folder.parent / "vault" / "recovered.jsonl").read_bytes()
+    log = folder.parent / "vault" / "recovered.jsonl"
+    before = log.read_bytes() if log.exists() else None
     with pytest.raises(NotRecoverable, match="another key"):
         recover(folder, records(folder)[0], Key(b"x" * 32), tmp_path / "a.png")
     assert not (tmp_path / "a.png").exists()
-    assert (folder.parent / "vault" / "recovered.jsonl").read_bytes() == before
+    assert (log.read_bytes() if log.exists() else None) == before
 
 
 def test_a_record_of_another_release_is_refused(made, tmp_path):

@@ -7,9 +7,9 @@ import torch
 
 from tests.training.miniature import SIZE, TINY, studies
 from updp.bench.pack import bench_pack
+from updp.domains.chest import CHEST
 from updp.models import load_pack
 from updp.models.errors import MissingRequirement
-from updp.models.pack import ROLES
 from updp.training.autoencoder import CodeStage
 from updp.training.classifier import ClassifierStage
 from updp.training.corpus import NoUsableFilm, load_corpus, prepare_corpus
@@ -45,7 +45,7 @@ def trained(corpus, tmp_path_factory):
 def test_the_recipe_fills_every_role_from_films_to_pack(trained):
     pack = load_pack(trained)
     films = torch.rand(3, 1, SIZE, SIZE)
-    assert set(pack.info["roles"]) == set(ROLES)
+    assert set(pack.info["roles"]) == CHEST.roles
     assert pack.autoencoder.decode(pack.autoencoder.encode(films)).shape == films.shape
     assert pack.identity.embed(films).norm(dim=1).allclose(torch.ones(3), atol=1e-5)
     assert pack.classifier.probabilities(films).shape == (3, len(pack.classifier.labels))

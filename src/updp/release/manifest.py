@@ -102,7 +102,10 @@ def read(release: Path) -> Iterator[dict[str, Any]]:
     """Rows of the manifest of a release, a row group at a time."""
     import pyarrow.parquet as pq
 
-    for path in manifest_files(release):
+    files = manifest_files(release)
+    if not files:  # a release without a film has a manifest too
+        raise FileNotFoundError(f"{release} has no manifest")
+    for path in files:
         with pq.ParquetFile(path) as table:
             for batch in table.iter_batches(_GROUP):
                 yield from batch.to_pylist()

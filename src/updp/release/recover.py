@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from updp.core.keys import Key
+from updp.core.manifest_files import manifest_files
 from updp.core.policy import Policy
 from updp.core.storage import explain, write_bytes
 from updp.release import manifest, vault
@@ -55,7 +56,7 @@ def recover(
     ``folder`` is the vault, if it is not beside the release.
     """
     release = located(place)
-    if not (release / "manifest.parquet").is_file():
+    if not manifest_files(release):
         raise NotRecoverable(f"{place} is no release: it has no manifest.parquet")
     kept = folder or release.parent / "vault"
     try:
@@ -64,7 +65,7 @@ def recover(
         raise NotRecoverable("the release was made with another key; give its own with --key") from None
     except BadSignature as bad:
         raise NotRecoverable(str(bad)) from None
-    row = next((row for row in manifest.read(release / "manifest.parquet") if row["release_id"] == record), None)
+    row = next((row for row in manifest.read(release) if row["release_id"] == record), None)
     if row is None:
         raise NotRecoverable("this release has no record of that name")
     if to.exists():

@@ -137,7 +137,7 @@ def _recovered(out: Path, folder: Path, policy: Policy, key: Key) -> tuple[int, 
 
     method = make_method(policy.method.name, policy.method.options)
     assert isinstance(method, Reversible)
-    rows = sorted(manifest.read(folder / "manifest.parquet"), key=lambda row: str(row["release_id"]))
+    rows = sorted(manifest.read(folder), key=lambda row: str(row["release_id"]))
     sources = {link.get("release_id"): link["source_film_id"] for link in open_vault(out / "run" / "vault", key)}
     people: dict[str, dict[str, Any]] = {}
     for row in rows:
