@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -149,3 +150,13 @@ def test_the_command_writes_the_exact_file_and_refuses_what_is_not_there(made, t
     assert (tmp_path / "a.png").read_bytes() == originals[record]
     assert run("--record", "f" + "a" * 19, "--to", str(tmp_path / "b.png")).exit_code != 0
     assert not (tmp_path / "b.png").exists()
+
+
+def test_a_release_that_was_edited_after_signing_gives_nothing_back(made, tmp_path):
+    folder, key, _ = made
+    copied = shutil.copytree(folder.parent, tmp_path / "out") / folder.name
+    with (copied / "manifest.parquet").open("ab") as file:  # a manifest says which file a record is
+        file.write(b"x")
+    with pytest.raises(NotRecoverable, match="edited"):
+        recover(copied, records(folder)[0], key, tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()

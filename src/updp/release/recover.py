@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from updp.core.keys import Key
-from updp.core.manifest_files import manifest_files
 from updp.core.policy import Policy
 from updp.core.storage import explain, write_bytes
 from updp.release import manifest, vault
 from updp.release.assemble import OWN_OPTIONS, located
-from updp.release.signature import BadSignature, OtherSigner, check_signature, public_key
+from updp.release.signature import NotOwn, check_own
 
 LOG = "recovered.jsonl"
 How = Literal["password", "vault"]
@@ -56,14 +55,10 @@ def recover(
     ``folder`` is the vault, if it is not beside the release.
     """
     release = located(place)
-    if not manifest_files(release):
-        raise NotRecoverable(f"{place} is no release: it has no manifest.parquet")
     kept = folder or release.parent / "vault"
     try:
-        check_signature(release, public_key(key))
-    except OtherSigner:
-        raise NotRecoverable("the release was made with another key; give its own with --key") from None
-    except BadSignature as bad:
+        check_own(release, key)
+    except NotOwn as bad:
         raise NotRecoverable(str(bad)) from None
     row = next((row for row in manifest.read(release) if row["release_id"] == record), None)
     if row is None:

@@ -26,6 +26,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from updp.core.keys import Key
+from updp.core.manifest_files import manifest_files
 from updp.core.storage import write_bytes
 
 _HEAD = "updp-signature-2"
@@ -44,6 +45,10 @@ class BadSignature(ValueError):
 
 class OtherSigner(BadSignature):
     """The signature is valid, and by another key than the expected one."""
+
+
+class NotOwn(ValueError):
+    """No release, one of another key, or one that was edited after signing; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,3 +317,18 @@ def _shard_entries(release: Path, shard: str) -> Iterator[tuple[str, int]]:
         yield name, kind
         if name.startswith("images/") and stat.S_ISDIR(kind):
             yield from _entries(release, f"{name}/")
+
+
+def check_own(release: Path, key: Key) -> None:
+    """Whether a release is as it was signed, and signed with this key; `NotOwn` otherwise."""
+    if not manifest_files(release):
+        raise NotOwn(f"{release} is not a release: it has no manifest.parquet")
+    try:
+        check_signature(release, public_key(key))
+    except OtherSigner:
+        raise NotOwn("the release was made with another key; give its own with --key") from None
+    except BadSignature as bad:
+        raise NotOwn(str(bad)) from None
+    if faults := list(check_sums(release)):
+        more = f" and {len(faults) - 1} more files" if len(faults) > 1 else ""
+        raise NotOwn(f"the release was edited after signing ({faults[0]}{more}); make it again")

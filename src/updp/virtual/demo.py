@@ -132,7 +132,7 @@ def run(
         key = Key.create(out / "key", _secret(seed))
     policy = demo_policy(method)
     options: dict[str, Any] = {"key": key, "seed": seed, "workers": workers}
-    outcome, evaluation = _judged(out, "run", policy, progress=progress, **options)
+    outcome, evaluation = judged(out, "run", policy, progress=progress, **options)
     verification = verify(evaluation.folder, trusted=_public(key))
     strings = ledger.strings()
     in_export = len({hit.canary for hit in sweep(out / "hospital", strings)})
@@ -144,14 +144,14 @@ def run(
         for check in verification.checks
     ]
     plain = demo_policy(UNTOUCHED)
-    untouched, beside = _judged(out, "untouched", plain, **options)
+    untouched, beside = judged(out, "untouched", plain, **options)
     page = _page(out, outcome, ledger, facts, policy, key, (beside.facts, plain))
     report = out / "report.html"
     report.write_text(page, "utf-8")
     return Demo(outcome, untouched, verification, len(strings), in_export, len(leaks), report)
 
 
-def _judged(
+def judged(
     out: Path,
     name: str,
     policy: Policy,

@@ -8,19 +8,18 @@ with those of other records, and from the vault.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.virtual.clinic import make_clinic
-from updp.virtual.demo import _claim, _public, _secret, data_uri
+from updp.virtual.demo import _claim, _public, _secret, data_uri, judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from updp.evaluation.evaluate import Evaluation
     from updp.pipeline.run import Progress
     from updp.release.assemble import Outcome
     from updp.release.verify import Verification
@@ -83,9 +82,9 @@ def run(
         key = Key.create(out / "key", _secret(seed))
     policy, plain = demo_policy(METHOD, options), demo_policy(UNTOUCHED)
     settings: dict[str, Any] = {"key": key, "seed": seed, "workers": workers}
-    outcome, evaluation = _judged(out, "run", policy, progress=progress, **settings)
+    outcome, evaluation = judged(out, "run", policy, progress=progress, **settings)
     verification = verify(evaluation.folder, trusted=_public(key))
-    untouched, beside = _judged(out, "untouched", plain, **settings)
+    untouched, beside = judged(out, "untouched", plain, **settings)
     tried, recovered, exact, wrong, pairs = _recovered(out, outcome.folder, policy, key)
     facts = dict(evaluation.facts)
     facts["verification"] = [
@@ -103,25 +102,6 @@ def run(
     )
     report.write_text(told, "utf-8")
     return FaceDemo(outcome, untouched, verification, tried, recovered, exact, wrong, report)
-
-
-def _judged(
-    out: Path,
-    name: str,
-    policy: Policy,
-    *,
-    key: Key,
-    seed: int,
-    workers: int | None,
-    progress: Progress | None = None,
-) -> tuple[Outcome, Evaluation]:
-    from updp.evaluation.evaluate import evaluate
-    from updp.pipeline.run import deidentify
-
-    clinic = out / "hospital"
-    made = deidentify(clinic, out / name, policy=policy, key=key, workers=workers, seed=seed, progress=progress)
-    found = evaluate(made.folder, clinic, key=key, quick=True, seed=seed, cache=out / "learned")
-    return replace(made, status=found.verdict.status, folder=found.folder), found
 
 
 def _recovered(out: Path, folder: Path, policy: Policy, key: Key) -> tuple[int, int, int, int, list[dict[str, Any]]]:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from updp.core.global_state import quiet
 from updp.core.keys import Key
-from updp.core.manifest_files import manifest_files
 from updp.core.policy import BadPolicy, Policy
 from updp.core.reasons import Refused
 from updp.core.record import Report, Study
@@ -32,7 +31,7 @@ from updp.imaging.read import is_dicom
 from updp.imaging.square import square, without_bars
 from updp.release import manifest
 from updp.release.assemble import OWN_OPTIONS
-from updp.release.signature import BadSignature, OtherSigner, check_signature, check_sums, file_sum, public_key
+from updp.release.signature import NotOwn, check_own, file_sum
 from updp.release.vault import BadVault, open_vault
 
 if TYPE_CHECKING:
@@ -104,18 +103,10 @@ def load_case(
 
 def opened_release(release: Path, key: Key) -> tuple[dict[str, Any], Policy]:
     """Evidence and policy of a release that is as it was signed, and signed with this key."""
-    if not manifest_files(release):
-        raise NotComparable(f"{release} is not a release: it has no manifest.parquet")
     try:
-        check_signature(release, public_key(key))
-    except OtherSigner:
-        raise NotComparable("the release was made with another key; give its own with --key") from None
-    except BadSignature as bad:
+        check_own(release, key)
+    except NotOwn as bad:
         raise NotComparable(str(bad)) from None
-    faults = list(check_sums(release))
-    if faults:
-        more = f" and {len(faults) - 1} more files" if len(faults) > 1 else ""
-        raise NotComparable(f"the release was edited after signing ({faults[0]}{more}); make it again")
     try:
         facts = json.loads((release / "evidence" / "evaluation.json").read_bytes())
         if not {"counts", "tallies", "gate", "method"} <= facts.keys():
