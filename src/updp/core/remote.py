@@ -85,8 +85,12 @@ class Remote:
         system, root = _system(self.address)
         try:
             yield system, f"{root}/{name}" if name else root
-        except (RemoteError, FileNotFoundError, FileExistsError):
+        except RemoteError:
             raise
+        except FileNotFoundError:
+            raise FileNotFoundError("there is no such file at the address") from None
+        except FileExistsError:
+            raise FileExistsError("there is a file of that name at the address") from None
         except PermissionError:
             raise RemoteError(f"{self._scheme}:// refuses access; check credentials and rights of this run") from None
         except Exception:
