@@ -243,8 +243,11 @@ class UNet(nn.Module):
         plain = UNet(**self.bare()).to(self.first.weight)
         plain.load_state_dict(self.bare_state())
         plain.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        changes = {_dotted(name): value.detach() for name, value in self.finisher.items()}
-        return merged(plain, changes).eval().requires_grad_(False)
+        return merged(plain, self.changes()).eval().requires_grad_(False)
+
+    def changes(self) -> dict[str, Tensor]:
+        """The low-rank changes that make this network the finisher, by layer; empty where there is none."""
+        return {_dotted(name): value.detach() for name, value in (self.finisher or {}).items()}
 
     def with_finisher(self, changes: Mapping[str, Tensor], rank: int) -> UNet:
         """This U-Net with the changes, told by `updp.models.low_rank.paths`, that make it the finisher."""

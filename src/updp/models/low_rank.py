@@ -84,6 +84,15 @@ def paths(network: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
+def load_paths(network: nn.Module, stored: Mapping[str, Tensor]) -> None:
+    """Set what `with_low_rank` added to a network to what `paths` gave of another."""
+    for name, part in network.named_modules():
+        if isinstance(part, LowRank):
+            part.down.weight.copy_(stored[f"{name}.down"])
+            part.up.weight.copy_(stored[f"{name}.up"])
+
+
+@torch.no_grad()
 def merged(network: Network, stored: Mapping[str, Tensor]) -> Network:
     """A copy of the network with the paths added to its weights."""
     out = copy.deepcopy(network)

@@ -3,11 +3,12 @@
 The mean squared error that diffusion learns by asks for the mean of all films that fit noisy latents. In few steps, and
 early in training, ribs and vessels average out. The finisher starts from the generator's own weights and learns
 low-rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et
-al. 2022, arXiv 2112.07804). The critic looks at features of an ImageNet network that stays as it is (Sauer et al. 2021,
-arXiv 2111.01007), at four depths, and at whether a film fits what its text says. A `Reader` that learned from real
-films what a text can say holds the film to it. Half of the latents are noised real
-films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some steps, or the
-finisher's film of them, noised back for a second look as the sampler does it.
+al. 2022, arXiv 2112.07804). The critic looks at features of ImageNet networks that stay as they are (Sauer et al. 2021,
+arXiv 2111.01007), at four depths each, and at whether a film fits what its text says. Two networks of different kinds
+(EfficientNet-Lite0, AlexNet) leave fewer faults unseen than one. A `Reader` that learned from real films what a text
+can say holds the film to it. Half of the latents are noised real films, whose coarse grey values must come back; half
+are the generator's own, as it leaves them after some steps, or the finisher's film of them, noised back for a second
+look as the sampler does it. A generator that has a finisher already goes on with it.
 Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from updp.models.backbone import EfficientNetLite0, settled
 from updp.models.generator import Condition, Generator, UNet
-from updp.models.low_rank import paths, with_low_rank
+from updp.models.low_rank import load_paths, paths, with_low_rank
+from updp.models.lpips import trunk_features
 from updp.models.samplers import alpha, sigma
 from updp.training.attributes import Reader
 from updp.training.autoencoder import as_tensor
@@ -44,15 +46,21 @@ from updp.training.sheet import write_sheet
 if TYPE_CHECKING:
     from updp.models.lapped import LappedAutoencoder
 
+#: Kernels and biases of AlexNet.
+Trunk = list[tuple[Tensor, Tensor]]
+
 #: Times of noised real latents, and of the generator's own.
-TIMES, OWN_TIMES = (0.35, 0.88), (0.8, 0.7, 0.6, 0.5)
+TIMES, OWN_TIMES = (0.35, 0.88), (0.55, 0.8)
 #: Of the generator's own latents at `AGAIN_FROM` or later, the share that gets a second look, and times of it.
 AGAIN, AGAIN_FROM, AGAIN_TIMES = 0.5, 0.69, (0.42, 0.6)
 #: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
 MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
 READ = 1.0  # weight of what the reader misses in a film
 _BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
-_MAPS = {2: 24, 4: 40, 10: 112, 15: 320}  # blocks of the ImageNet network that the critic sees, and their channels
+FOUND = 2.0  # how much more often a film with findings is drawn than one without
+#: What the critic sees: blocks of EfficientNet-Lite0 and taps of AlexNet, their channels, and halvings of their maps.
+_BLOCKS = {2: (24, 2), 4: (40, 1), 10: (112, 0), 15: (320, 0)}
+_TAPS = {0: (64, 2), 1: (192, 1), 2: (384, 0), 4: (256, 0)}
 _VIEW = 0.75  # side of what the critic sees, of the film's: a crop, or the whole film made smaller
 
 
@@ -84,7 +92,7 @@ def own_half_way(
             condition = generator.unet.condition(*token_batch(texts.ids[chosen, draws], torch.device("cpu")))
             noise = generator.seeded_noise(rng.integers(2**31, size=n).tolist())
             # The weight of guidance varies, so that the finisher does not depend on one.
-            guidance, end = float(rng.uniform(1.5, 4)), float(rng.choice(OWN_TIMES))
+            guidance, end = float(rng.uniform(1.5, 4)), float(rng.uniform(*OWN_TIMES))
             steps = max(1, round(generator.sampling.steps * (1 - end) / (1 - min(OWN_TIMES))))
             latents.append(generator.half_way(noise, condition, steps, guidance, 1.0, end).half().numpy())
             times += [end] * n
@@ -111,25 +119,28 @@ class Critic(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, width: int = 64, attributes: int = len(ATTRIBUTES)) -> None:
+    def __init__(self, width: int = 64, attributes: int = len(ATTRIBUTES), alexnet: bool = False) -> None:
+        """`alexnet`: four maps of AlexNet follow those of EfficientNet-Lite0."""
         super().__init__()
+        seen = [*_BLOCKS.values(), *(_TAPS.values() if alexnet else ())]
+        widest = max(channels for channels, _ in seen)
         source = torch.Generator().manual_seed(0)
-        for i, channels in enumerate(_MAPS.values()):  # mixed at random, so that no single feature decides
+        for i, (channels, _) in enumerate(seen):  # mixed at random, so that no single feature decides
             mix = torch.randn(width, channels, 1, 1, generator=source) * channels**-0.5
             self.register_buffer(f"mix{i}", mix)
-        self.register_buffer("mean", torch.zeros(len(_MAPS), max(_MAPS.values())))
-        self.register_buffer("deviation", torch.ones(len(_MAPS), max(_MAPS.values())))
+        self.register_buffer("mean", torch.zeros(len(seen), widest))
+        self.register_buffer("deviation", torch.ones(len(seen), widest))
         self.heads = nn.ModuleList(
             nn.Sequential(
-                spectral_norm(nn.Conv2d(width, width, 3, 2 if i < 2 else 1, 1)),
+                spectral_norm(nn.Conv2d(width, width, 3, 2 if halvings > 0 else 1, 1)),
                 nn.LeakyReLU(0.2),
-                spectral_norm(nn.Conv2d(width, width, 3, 2 if i < 1 else 1, 1)),
+                spectral_norm(nn.Conv2d(width, width, 3, 2 if halvings > 1 else 1, 1)),
                 nn.LeakyReLU(0.2),
                 spectral_norm(nn.Conv2d(width, 1, 3, padding=1)),
             )
-            for i in range(len(_MAPS))
+            for _, halvings in seen
         )
-        deepest = sum(list(_MAPS.values())[-2:])
+        deepest = sum(channels for channels, _ in list(_BLOCKS.values())[-2:])
         self.film = nn.Sequential(
             spectral_norm(nn.Linear(deepest, 256)), nn.LeakyReLU(0.2), spectral_norm(nn.Linear(256, 128))
         )
@@ -151,7 +162,7 @@ class Critic(nn.Module):
             head(functional.conv2d(m, self.get_buffer(f"mix{i}")))
             for i, (head, m) in enumerate(zip(self.heads, maps, strict=True))
         ]
-        film = self.film(torch.cat([m.mean((2, 3)) for m in maps[-2:]], 1))
+        film = self.film(torch.cat([m.mean((2, 3)) for m in maps[len(_BLOCKS) - 2 : len(_BLOCKS)]], 1))
         fits = (film * self.said(3 * (said.clamp_min(0) - 0.1))).sum(1) * (said[:, 0] >= 0)
         return scores, fits
 
@@ -201,10 +212,12 @@ class FinisherStage:
         directory: Path | None = None,
         imagenet: bool = True,
         reader: Reader | None = None,
+        trunk: Trunk | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
         """`start` is the generator; `own` latents of it; `reader` holds films to their texts; `imagenet` false leaves
-        the critic's network untrained."""
-        self.reader = reader
+        the critic's network untrained; `trunk` is AlexNet, if the critic looks through it too; `weights` of sources."""
+        self.reader, self.trunk = reader, trunk
         self.corpus, self.config, self.texts, self.own = corpus, config, texts, own
         self.autoencoder = autoencoder.eval().requires_grad_(False)
         self.start, self.rank, self.directory, self.step = start, rank, directory, 0
@@ -212,18 +225,21 @@ class FinisherStage:
         if imagenet:
             features.load_imagenet()
         self.features = settled(features)
-        self.rows = np.flatnonzero((corpus.splits == "train") & texts.usable())
+        self.rows = Rows(corpus, texts, weights or {}, FOUND)
         self.module: nn.Module = self.build()
         with torch.no_grad():
-            films = as_tensor(corpus.films[self.rows[:: max(1, len(self.rows) // 64)][:64]])
+            rows = np.flatnonzero((corpus.splits == "train") & texts.usable())
+            films = as_tensor(corpus.films[rows[:: max(1, len(rows) // 64)][:64]])
             self.module.critic.adjust(self._maps(self._film(self.autoencoder.encode(films))))
 
     def build(self) -> WithCritic:
         plain = UNet(**self.start.bare())
         plain.load_state_dict(self.start.bare_state())
         network = with_low_rank(plain, self.rank, UNet.SHARED)
+        if self.start.config.get("finisher") == self.rank:
+            load_paths(network, self.start.changes())
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return WithCritic(network, Critic())
+        return WithCritic(network, Critic(alexnet=self.trunk is not None))
 
     def parts(self, module: WithCritic) -> list[nn.Module]:
         return [module.network, module.critic]
@@ -237,13 +253,17 @@ class FinisherStage:
         return film
 
     def _maps(self, films: Tensor) -> list[Tensor]:
-        return self.features.maps_at(films, tuple(_MAPS))
+        maps = self.features.maps_at(films, tuple(_BLOCKS))
+        if self.trunk is not None:
+            taps = trunk_features(films, [(w.to(films), b.to(films)) for w, b in self.trunk])
+            maps += [taps[i] for i in _TAPS]
+        return maps
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         self.step = step + 1
         bare: Any = getattr(module, "module", module)
         count = self.config.batch if self.own is None else (self.config.batch + 1) // 2
-        rows, draws = rng.choice(self.rows, count), rng.integers(self.texts.ids.shape[1], size=count)
+        rows, draws = self.rows.draw(count, rng), rng.integers(self.texts.ids.shape[1], size=count)
         ids, said = self.texts.ids[rows, draws], self.texts.said[rows, draws]
         told = torch.from_numpy(said.astype(np.float32)).to(device)
         self.autoencoder.to(device)

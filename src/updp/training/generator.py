@@ -130,13 +130,14 @@ def draw_texts(
 
 
 class Rows:
-    """Training rows drawn by the weight of their source."""
+    """Training rows drawn by the weight of their source; with findings, `found` times as often."""
 
-    def __init__(self, corpus: Corpus, texts: Texts, weights: Mapping[str, float]) -> None:
+    def __init__(self, corpus: Corpus, texts: Texts, weights: Mapping[str, float], found: float = 1.0) -> None:
         usable = (corpus.splits == "train") & texts.usable()
         if not usable.any():
             raise TrainingError("no training film has a label or a report: the generator has no text to learn from")
         each = np.array([weights.get(source, 1.0) for source in corpus.sources()]) * usable
+        each *= np.where([bool(corpus.observed(row)) for row in range(len(usable))], found, 1.0)
         self.share = np.cumsum(each / each.sum())
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from updp.models.classifier import Classifier
 from updp.models.generator import Generator, UNet
 from updp.models.identity import Identity
 from updp.models.lapped import LappedAutoencoder
-from updp.models.lpips import Lpips, installed_weights
+from updp.models.lpips import Lpips, installed_weights, read_trunk
 from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
 from updp.models.samplers import Sampling
 from updp.models.vlm import VisionLanguage
@@ -33,8 +33,8 @@ from updp.training.classifier import ClassifierStage
 from updp.training.codes import codes_of
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, load_corpus, prepare_corpus
-from updp.training.finisher import FinisherStage, own_half_way
-from updp.training.generator import GeneratorStage, GeneratorTextStage, Texts, draw_texts, unet_config
+from updp.training.finisher import FOUND, FinisherStage, Trunk, own_half_way
+from updp.training.generator import GeneratorStage, GeneratorTextStage, Rows, Texts, draw_texts, unet_config
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
 from updp.training.thresholds import thresholds
@@ -91,6 +91,12 @@ class Recipe(StagesOf):
         if not self.config.perceptual:
             return None
         return Lpips(Path(self.config.lpips) if self.config.lpips else installed_weights())
+
+    def trunk(self) -> Trunk | None:
+        """AlexNet as the second network that the finisher's critic looks through."""
+        if not self.config.perceptual:
+            return None
+        return read_trunk(Path(self.config.lpips) if self.config.lpips else installed_weights())
 
     def code(self, stop_after: float | None = None) -> LappedAutoencoder:
         model = {"further": self.config.further(), **self.config.autoencoder_model}
@@ -151,10 +157,11 @@ class Recipe(StagesOf):
         if (last := self.config.generator_finisher).steps and self.config.finisher:
             drawing = Generator(module, autoencoder, vlm, self.config.size, sampling)
             count = self.config.half_way
-            own = own_half_way(drawing, texts, stage.rows, count, self.directory, self.config.seed) if count else None
+            rows = Rows(self.corpus, texts, weights, FOUND)
+            own = own_half_way(drawing, texts, rows, count, self.directory, self.config.seed) if count else None
             finisher = FinisherStage(
                 self.corpus, last, autoencoder, texts, module, self.config.finisher, own, self.directory,
-                self.config.imagenet, self.reader(texts, stop_after),
+                self.config.imagenet, self.reader(texts, stop_after), self.trunk(), weights,
             )  # fmt: skip
             module = finisher.finished(self._run(finisher, last, stop_after))
         wanted = self.config.own_latents if self.config.decoder_own.steps else 0
