@@ -26,8 +26,10 @@ class ImageToImage(OnPack):
     info: ClassVar[MethodInfo] = method_info("image-to-image")
 
     class Options(OnPack.Options):
-        steps: int = Field(16, ge=1, description="Steps of the sampler from pure noise; a weaker strength takes fewer.")
-        guidance: float = Field(2.0, description="Weight of classifier-free guidance.")
+        steps: int | None = Field(
+            None, ge=1, description="Steps of the sampler from pure noise, fewer at less strength; default: the pack's."
+        )
+        guidance: float | None = Field(None, description="Weight of classifier-free guidance; default: the pack's.")
         conditioned: bool = Field(True, description="Condition on the report or the findings; else on an empty text.")
 
     options: Options

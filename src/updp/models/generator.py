@@ -364,20 +364,28 @@ class Generator:
         start: float = 1.0,
         predict: Callable[[Tensor, Tensor, Condition], Tensor] | None = None,
     ) -> Tensor:
-        """Denoise latents from time `start` to clean ones; `predict` may replace the guided film estimate."""
+        """Denoise latents from time `start` to clean ones; `predict` may replace the guided estimate of diffusion."""
         clean = predict or self._estimate(guidance)
-        if predict is None and self.finisher is not None and (last := [t for t in self.sampling.finish if t <= start]):
+        if self.finisher is not None and (last := [t for t in self.sampling.finish if t <= start]):
             # `steps` would lead from `start` to 0; all that a film gets from noise lead to the first of these times.
             count = max(1, round(steps / start * (start - last[0]) / (1 - last[0]))) if start > last[0] else 0
-            return self.finish(self.half_way(latents, condition, count, guidance, start, last[0]), condition, last)
+            half = self.half_way(latents, condition, count, guidance, start, last[0], predict)
+            return self.finish(half, condition, last)
         times = time_grid(steps, start, self.sampling.grid)
         return dpm_solver(latents, times, lambda x, t: clean(x, t, condition))
 
     def half_way(
-        self, latents: Tensor, condition: Condition, steps: int, guidance: float, start: float, end: float
+        self,
+        latents: Tensor,
+        condition: Condition,
+        steps: int,
+        guidance: float,
+        start: float,
+        end: float,
+        predict: Callable[[Tensor, Tensor, Condition], Tensor] | None = None,
     ) -> Tensor:
         """Latents at time `end`, by `steps` of diffusion from `start`."""
-        clean = self._estimate(guidance)
+        clean = predict or self._estimate(guidance)
         times = end + (start - end) * time_grid(steps, 1.0, self.sampling.grid) if steps else torch.tensor([end])
         return dpm_solver(latents, times, lambda x, t: clean(x, t, condition), to_end=False)
 

@@ -98,8 +98,8 @@ class DCMDeID(Trained):
 
     class Options(Trained.Options):
         spare: float = Field(0.5, ge=0, description="Weight of the findings against identity in the ranking of cells.")
-        steps: int = Field(12, ge=1, description="Steps of the sampler.")
-        guidance: float = Field(3.0, description="Weight of classifier-free guidance.")
+        steps: int | None = Field(None, ge=1, description="Steps of the sampler; default: the pack's.")
+        guidance: float | None = Field(None, description="Weight of classifier-free guidance; default: the pack's.")
 
         rate: int | None = Field(None, ge=1, description="Channels of the code that are used; default: all.")
 
@@ -219,9 +219,11 @@ def sentences(findings: Sequence[str]) -> str:
 
 def compensate(
     generator: Generator, films: Tensor, blocked: Tensor, condition: Condition, noise: Tensor,
-    steps: int = 12, guidance: float = 3.0,
+    steps: int | None = None, guidance: float | None = None,
 ) -> Tensor:  # fmt: skip
     """Films with their blocked cells drawn by the generator. No pixel of a blocked cell is read but by the code."""
+    steps = generator.sampling.steps if steps is None else steps
+    weight = generator.sampling.guidance if guidance is None else guidance
     coder = generator.autoencoder
     mask = blocked.repeat_interleave(CELL, 2).repeat_interleave(CELL, 3)
     # Encoded after blocking: a cell's latent also depends on the cells around it.
@@ -229,9 +231,10 @@ def compensate(
 
     def estimate(latents: Tensor, t: Tensor, cond: Condition) -> Tensor:
         """The clean latents: as they are known in open cells, as they are estimated in blocked ones."""
-        v = generator.guided(latents, t, cond, guidance)
+        v = generator.guided(latents, t, cond, weight)
         guess = alpha(t)[:, None, None, None] * latents - sigma(t)[:, None, None, None] * v
         return known * (1 - blocked) + guess * blocked
 
-    drawn = generator.sample(noise, condition, steps, guidance, predict=estimate)
+    drawn = generator.sample(noise, condition, steps, weight, predict=estimate)
+    drawn = known * (1 - blocked) + drawn * blocked  # a finisher draws open cells too
     return films * (1 - mask) + coder.decode(drawn) * mask

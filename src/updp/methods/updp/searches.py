@@ -68,8 +68,8 @@ class PromptSearch(OnPack.Options):
         description="How the prompt is found: align, report, random, pez, mma, steps, raw or similarity.",
     )
     length: int = Field(40, ge=1, description="Most tokens of a prompt.")
-    sampler_steps: int = Field(8, ge=1, description="Steps of the sampler.")
-    guidance: float = Field(3.0, description="Weight of classifier-free guidance.")
+    sampler_steps: int | None = Field(None, ge=1, description="Steps of the sampler; default: the pack's.")
+    guidance: float | None = Field(None, description="Weight of classifier-free guidance; default: the pack's.")
     image_to_image: bool = Field(False, description="Start from the film's noised latent instead of pure noise.")
     check: bool = Field(True, description="Check the generated film: identity, copies of training films, findings.")
     rerolls: int = Field(4, ge=0, description="How often a film that fails its check is generated again.")

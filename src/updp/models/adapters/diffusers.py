@@ -106,8 +106,8 @@ class DiffusersGenerator:
         self,
         prompts: Sequence[str],
         seeds: Sequence[int],
-        steps: int = 20,
-        guidance: float = 2.0,
+        steps: int | None = None,
+        guidance: float | None = None,
         init_images: Tensor | None = None,
         strength: float | None = None,
         batch: int = 8,
@@ -121,8 +121,8 @@ class DiffusersGenerator:
             part = slice(i, i + batch)
             common = {
                 "prompt": list(prompts[part]),
-                "num_inference_steps": steps,
-                "guidance_scale": guidance,
+                "num_inference_steps": 20 if steps is None else steps,
+                "guidance_scale": 2.0 if guidance is None else guidance,
                 "generator": [torch.Generator(self.device).manual_seed(int(s)) for s in seeds[part]],
                 "output_type": "pt",
             }
