@@ -178,6 +178,15 @@ def _entry(name: str, bundle: Pack, pack: Pack) -> dict[str, Any]:
     return entry
 
 
+def borrowed(pack: Pack) -> dict[str, Tensor]:
+    """Weights of the pack's generator, by the names they have in the network of a method that begins with it."""
+    unet: Any = getattr(pack.generator, "unet", None)
+    if unet is None:
+        return {}
+    kept = set(type(unet)(**unet.without_text()).state_dict())
+    return {f"unet.{name}": value for name, value in unet.state_dict().items() if name in kept}
+
+
 @seeded()  # fresh layers draw from torch's global generator
 def load_weights(name: str, weights: str, pack: Pack, build: Any) -> Any:
     """The network of a method, every file checked, frozen and in evaluation mode."""
@@ -191,6 +200,8 @@ def load_weights(name: str, weights: str, pack: Pack, build: Any) -> Any:
     entry = _entry(name, bundle, pack)
     module = build(entry["config"])
     state = load_file(bundle.path / entry["file"])
+    if entry.get("borrows"):
+        state = borrowed(pack) | state
     try:
         module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
     except RuntimeError as error:

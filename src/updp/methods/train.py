@@ -112,16 +112,20 @@ def export_method(
     splits: Mapping[str, Any] | None = None,
     steps: int = 0,
 ) -> None:
-    """Add a network to the pack of method weights ``out``, or replace the one of that name."""
+    """Add a network to the pack of method weights ``out``, or replace the one of that name. What a method that is bound
+    to the pack's generator did not change in it is not written a second time."""
     from updp.methods.card import card
-    from updp.methods.learned import digests
+    from updp.methods.learned import borrowed, digests
     from updp.models.pack import load_pack, restate_pack, save_weights, write_pack_toml
 
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "pack.toml").exists():
         write_pack_toml(out, {"name": out.name, "licence": pack.info.get("licence", "see the card"), "roles": {}})
     file = f"{name}.safetensors"
-    save_weights(module, out / file)
+    same = borrowed(pack) if "generator" in uses and hasattr(module, "unet") else {}
+    own = {name: value.half() for name, value in module.state_dict().items() if name in same}
+    left_out = {name for name, value in own.items() if value.equal(same[name].half())}
+    save_weights(module, out / file, left_out)
     bound = digests(pack)
     entry = {
         "file": file,
@@ -129,6 +133,8 @@ def export_method(
         "trained_with": {role: bound[role] for role in bound if role in uses},
         "steps": steps,
     }
+    if left_out:
+        entry["borrows"] = "generator"
     if splits is not None:  # of each method: they may have learned from different sources
         entry["splits"] = dict(splits)
     methods = {**load_pack(out, verify=False).info.get("methods", {}), name: entry}

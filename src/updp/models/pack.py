@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -262,13 +262,15 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def save_weights(module: nn.Module, path: Path) -> None:
+def save_weights(module: nn.Module, path: Path, left_out: Collection[str] = ()) -> None:
     """Weights in half precision; one that does not fit half precision is an error, not an infinity."""
     import torch
     from safetensors.torch import save_file
 
     state = {}
     for name, value in module.state_dict().items():
+        if name in left_out:
+            continue
         value = value.detach().cpu().contiguous()
         if value.is_floating_point():
             value = value.half()

@@ -185,6 +185,10 @@ def load_corpus(directory: Path) -> Corpus:
         # A film labelled in other words alone ("Lung Opacity") has unknown findings: "none found" would be wrong.
         if row["labels"] is not None and (not row["labels"] or set(row["labels"]) & set(FINDINGS)):
             labels[i] = [name in row["labels"] for name in FINDINGS]
+    named = np.array([r["id"].partition("/")[0] for r in rows])
+    finds = {source for source in np.unique(named) if np.nansum(labels[named == source])}
+    if finds:  # where a source has no film with a finding, "none found" would teach networks to tell its films apart
+        labels[~np.isin(named, list(finds))] = np.nan
     films = np.memmap(directory / "films.u8", np.uint8, "r", shape=(len(rows), size, size))
     return Corpus(
         films=films,

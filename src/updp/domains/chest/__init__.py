@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from updp.core.record import Study
 
 #: The embedded model pack, and the weights of methods that learned with it.
-PACK = "cxr256"
-METHOD_WEIGHTS = "cxr256-methods"
+PACK = "cxr256-2"
+METHOD_WEIGHTS = "cxr256-2-methods"
 
 
 @dataclass(frozen=True, kw_only=True)

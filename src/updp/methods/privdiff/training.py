@@ -38,6 +38,7 @@ SHARES = {"none": 0.1, "diagnosis": 0.4, "identity": 0.15, "demographics": 0.15}
 
 class PrivDiffStage(MethodStage):
     name = "privdiff"
+    uses = ("autoencoder", "identity", "generator")
     watched = 24
 
     def __init__(self, *given: Any, **options: Any) -> None:
