@@ -8,7 +8,7 @@ import torch
 from updp.domains.chest import PACK
 from updp.models import PackError, list_packs, load_pack
 from updp.models.identity import Identity
-from updp.models.pack import embedded_packs, role_entry, save_weights, write_pack_toml
+from updp.models.pack import embedded_packs, restate_pack, role_entry, save_weights, write_pack_toml
 
 
 @pytest.fixture
@@ -31,6 +31,23 @@ def test_a_pack_gives_back_the_weights_it_was_written_with(folder):
     loaded = load_pack(folder).identity.embed(films)
     assert loaded.dtype == torch.float32
     assert torch.allclose(loaded, module.embed(films), atol=2e-2)
+
+
+def test_the_digest_follows_what_decides_on_films_and_nothing_else(folder):
+    def describe_pack(folder, **changes):
+        restate_pack(folder, lambda info: "card", **changes)
+
+    digest = load_pack(folder).digest
+    (folder / "virtual").mkdir()
+    (folder / "virtual" / "0-0.jpg").write_bytes(b"a film")
+    describe_pack(folder, licence="mine", figures={"identity": {"auc": 0.9}}, limits=["small"])
+    assert load_pack(folder).digest == digest
+    describe_pack(folder, thresholds={"identity_copy": 0.8})
+    assert load_pack(folder).digest != digest
+    describe_pack(folder, thresholds={})
+    save_weights(Identity(size=64, space=8), folder / "identity.safetensors")
+    write_pack_toml(folder, {"name": "one", "size": 64, "roles": load_pack(folder, verify=False).info["roles"]})
+    assert load_pack(folder).digest != digest
 
 
 def test_weights_are_half_precision_on_disk(folder):

@@ -301,12 +301,7 @@ def _plain_budget(budget: Any) -> dict[str, Any]:
 
 def pack_facts(pack: Pack | None) -> dict[str, str] | None:
     """Which models were used, as evidence names them."""
-    return None if pack is None else {"name": pack.name, "sha256": pack_digest(pack)}
-
-
-def pack_digest(pack: Pack) -> str:
-    """A digest of a pack: that of its description, which holds those of its files."""
-    return hashlib.sha256((pack.path / "pack.toml").read_bytes()).hexdigest()
+    return None if pack is None else {"name": pack.name, "sha256": pack.digest}
 
 
 def _written(

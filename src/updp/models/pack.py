@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
@@ -85,6 +86,14 @@ class Pack:
 
     def __repr__(self) -> str:
         return f"Pack({self.name!r}, roles={sorted(self.info['roles'])})"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what decides on the films: models, thresholds and their files, and who trained them. Figures, the
+        card and the films of the virtual hospital may change without it."""
+        decides = {name: self.info.get(name) for name in ("size", "roles", "methods", "thresholds", "splits")}
+        files = {name: value for name, value in self.info.get("sha256", {}).items() if not name.startswith("virtual/")}
+        return hashlib.sha256(json.dumps([decides, files], sort_keys=True).encode()).hexdigest()
 
     @property
     def figures(self) -> dict[str, Any]:

@@ -9,7 +9,6 @@ match is a fault, and a certificate that a policy names and that has a fault blo
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -86,10 +85,7 @@ class Subject:
         made = make_method(method.name, method.options)
         given = getattr(made, "options", None)
         options = {} if given is None else _stated(given)
-        packs = {
-            use: hashlib.sha256((load_pack(name, verify=False).path / "pack.toml").read_bytes()).hexdigest()
-            for use, name in packs_of(made).items()
-        }
+        packs = {use: load_pack(name, verify=False).digest for use, name in packs_of(made).items()}
         strength = None if info.default_strength is None else resolve_strength(info, method.strength)
         return cls(method.name, strength, own_options(options), packs, version.__version__, domain or DEFAULT)
 

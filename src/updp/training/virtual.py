@@ -58,9 +58,9 @@ def make_virtual_films(
     patients: int = 40,
     *,
     shelf: Shelf | None = None,
-    strength: float = 0.5,
-    steps: int = 20,
-    guidance: float = 2.5,
+    strength: float = 0.71,  # the finisher of the embedded pack begins at 0.7
+    steps: int | None = None,
+    guidance: float | None = None,
     tries: int = 5,
 ) -> list[Examination]:
     """Two to five examinations of each patient, one frontal film per examination."""

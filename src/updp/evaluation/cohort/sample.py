@@ -210,8 +210,7 @@ def origin(sample: Sample, setting: Setting, seed: int) -> str:
     from updp.models import load_pack
 
     method = make_method(setting.name, dict(setting.options), sample.domain.name)
-    packs = [(load_pack(name, verify=False).path / "pack.toml").read_bytes() for name in packs_of(method).values()]
-    digests = (hashlib.sha256(pack).hexdigest() for pack in packs)
+    digests = [load_pack(name, verify=False).digest for name in packs_of(method).values()]
     whole = [version.__version__, sample.digest, str(seed), setting.label, *digests]
     return hashlib.sha256("\0".join(whole).encode()).hexdigest()
 
