@@ -1,4 +1,4 @@
-"""Figures of a model pack: `python performance/pack.py --data SOURCE… [--pack cxr256] [--out FIGURES.json]`.
+"""Figures of a model pack: `python performance/pack.py --data SOURCE… [--pack cxr256-2] [--out FIGURES.json]`.
 
 The same as `updp bench pack`, with the parts that train models (`useful`, `curves`) and a JSON to build the card from.
 """

@@ -11,7 +11,7 @@ The functions; most are also commands:
     updp.scan("Seen by Dr. Smith on 3/4/2019.")            # identifiers in a text
     updp.open_source("export/")                            # iterate over the studies of an export or a release
     updp.torch_dataset("out/release", "train")             # films, multi-hot labels and masks for PyTorch
-    updp.load_pack("cxr256")                               # the embedded models
+    updp.load_pack("cxr256-2")                             # the embedded models
 
 ``Key`` is the hospital's secret, ``Policy`` says what may leave, ``Study`` is one image with its report.
 A name is imported when it is first used, so ``import updp`` is fast.

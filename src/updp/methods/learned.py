@@ -13,7 +13,7 @@ from pydantic import Field
 from updp.core.global_state import limited, seeded
 from updp.core.reasons import Reason
 from updp.core.record import Study
-from updp.domains.chest import METHOD_WEIGHTS, PACK
+from updp.domains.chest import FIRST_METHOD_WEIGHTS, FIRST_PACK, METHOD_WEIGHTS, PACK
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.options import BadOption, Configured, MethodOptions
 from updp.methods.strength import resolve_strength
@@ -104,6 +104,12 @@ class Trained(OnPack):
 
     class Options(OnPack.Options):
         weights: str = Field(WEIGHTS, description="Pack of method weights: a name or a folder.")
+
+    class FirstOptions(Options):
+        """For methods whose shipped weights learned with the first pack. Their films need nothing else of it."""
+
+        pack: str = Field(FIRST_PACK, description="Model pack: a name or a folder.")
+        weights: str = Field(FIRST_METHOD_WEIGHTS, description="Pack of method weights: a name or a folder.")
 
     options: Options
 

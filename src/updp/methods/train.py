@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from updp.domains.chest import PACK
+from updp.domains.chest import FIRST_PACK, PACK
 from updp.methods import LEARNED, pack_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def train_method(
 
     out = Path(out)
     run = Path(run) if run is not None else out.with_name(out.name + ".run")
-    opened = load_pack(pack or pack_of(name, {}, PACK) or PACK)
+    own = pack_of(name, {}, PACK)
+    opened = load_pack(pack or (PACK if own == FIRST_PACK else own) or PACK)
     place, cls = LEARNED[name].split(":")
     recipe = import_module(place)
     try:

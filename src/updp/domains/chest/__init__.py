@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: The embedded model pack, and the weights of methods that learned with it.
 PACK = "cxr256-2"
 METHOD_WEIGHTS = "cxr256-2-methods"
+#: The first generation: PriCheXy-Net and Privacy-Net have learned with no other yet.
+FIRST_PACK, FIRST_METHOD_WEIGHTS = "cxr256", "cxr256-methods"
 
 
 @dataclass(frozen=True, kw_only=True)

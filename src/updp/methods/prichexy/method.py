@@ -53,7 +53,7 @@ class PriCheXyNet(Trained):
 
     info: ClassVar[MethodInfo] = method_info("prichexy")
 
-    class Options(Trained.Options):
+    class Options(Trained.FirstOptions):
         max_mu: float = Field(0.03, gt=0, description="Size of the deformation at strength 1.")
         frame: Literal["fixed", "original"] = Field(
             "fixed", description="Smooth the field alone, or the whole sampling grid as the public code does."

@@ -70,6 +70,7 @@ class EncoderAndTask(nn.Module):
 
 class PrivacyNet(Trained):
     info: ClassVar[MethodInfo] = method_info("privacy-net")
+    Options = Trained.FirstOptions
 
     def build(self, config: dict[str, Any]) -> EncoderAndTask:
         return EncoderAndTask(**config)
