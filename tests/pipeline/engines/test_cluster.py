@@ -34,10 +34,15 @@ pytestmark = pytest.mark.posix
 KEY = Key(bytes(range(32)))
 SOURCES = Path(updp.__file__).parents[1]
 FILMS = 24  # six shards
-#: A method of another package, by which one film kills whoever makes it.
+SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+#: Methods of another package: by one a film kills whoever makes it; the other counts as one that uses networks.
 DEADLY = '''
 import os, signal
+from dataclasses import replace
 from updp.methods.keep import Keep
+
+class Computing(Keep):
+    info = replace(Keep.info, name="computing", needs=frozenset({{"autoencoder"}}))
 
 class Deadly(Keep):
     def make(self, study, strength, rng):
@@ -49,13 +54,13 @@ class Deadly(Keep):
 
 @pytest.fixture(scope="module")
 def deadly(tmp_path_factory):
-    """The folder of a package that has the method ``deadly``."""
+    """The folder of a package that has the methods ``deadly`` and ``computing``."""
     place = tmp_path_factory.mktemp("site")
     (place / "deadly.py").write_text(DEADLY.format(victim=KEY.film("MRN7741982-5")))
     info = place / "deadly-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[updp.methods]\ndeadly = deadly:Deadly\n")
+    (info / "entry_points.txt").write_text("[updp.methods]\ndeadly = deadly:Deadly\ncomputing = deadly:Computing\n")
     return place
 
 
@@ -88,7 +93,7 @@ def cluster(paths):
         yield from _three_nodes(Cluster)
 
 
-def patient(own, seconds=300):
+def patient(own, seconds=90):
     def asked(*args):
         end = time.monotonic() + seconds
         while True:
@@ -108,10 +113,35 @@ def ports():
     return {name: free_port() for name in names}
 
 
+@pytest.fixture
+def by_value():
+    """Functions of this file reach workers as they are, not by the name of their module."""
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def tried(start, times=4):
+    """Ray ends a node whose agents take longer to start than it waits for: then another is tried."""
+    for left in reversed(range(times)):
+        try:
+            return start()
+        except Exception:
+            if not left:
+                raise
+
+
+def add_node(cluster, **more):
+    return tried(lambda: cluster.add_node(**SMALL, **more, **ports()))
+
+
 def _three_nodes(Cluster):
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, **ports()})
+    head = {**SMALL, "include_dashboard": False}
+    made = tried(lambda: Cluster(initialize_head=True, head_node_args={**head, **ports()}))
     for _ in range(2):
-        made.add_node(num_cpus=1, **ports())
+        add_node(made)
     yield made
     made.shutdown()
 
@@ -161,7 +191,7 @@ def test_a_node_that_is_killed_in_mid_run_loses_nothing(cluster, plain, tmp_path
 
     assert make(cluster, plain[0], tmp_path / "out", progress=progress).quarantined == {}
     assert killed
-    cluster.add_node(num_cpus=1, **ports())
+    add_node(cluster)
     same(tmp_path / "out", plain)
 
 
@@ -210,38 +240,79 @@ def test_two_drivers_on_one_output_the_second_is_refused(cluster, plain, tmp_pat
     same(tmp_path / "out", plain)
 
 
-def test_a_slow_node_gets_less_work_and_holds_up_no_other(cluster):
+def test_a_slow_node_gets_less_work_and_holds_up_no_other(cluster, by_value, tmp_path):
+    """The slow node ends its tasks only when all others are done; the others begin when it holds one."""
     import ray
-    from ray import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    ray.init(address=cluster.address, log_to_driver=False)
     try:
-        ray.init(address=cluster.address, log_to_driver=False)
-        slow = ray.nodes()[-1]["NodeID"]
-        done = dict(engine.run(slow_on(slow), range(30), 3, address=cluster.address))
-        assert sorted(done) == list(range(30))
-        share = [node == slow for node in done.values()]
-        assert 0 < sum(share) < 15
+        slow = [node["NodeID"] for node in ray.nodes() if node["Alive"]][-1]
+        done = {}
+        for task, node in engine.run(slow_on(slow, tmp_path), range(30), 3, address=cluster.address):
+            done[task] = node
+            if len(done) == 28:
+                (tmp_path / "end").touch()
     finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
         ray.shutdown()
+    assert sorted(done) == list(range(30))
+    assert list(done.values()).count(slow) == 2  # what a worker holds, and no more
 
 
-def slow_on(slow):
+def slow_on(slow, place):
     def work(_task):
         import ray
 
         node = ray.get_runtime_context().get_node_id()
-        time.sleep(2.0 if node == slow else 0.1)
+        if node == slow:
+            (place / "held").touch()
+        awaited = place / ("end" if node == slow else "held")
+        for _ in range(3000):
+            if awaited.exists():
+                break
+            time.sleep(0.1)
         return node
 
     return work
 
 
-def test_models_are_loaded_once_a_worker_and_the_driver_draws_what_is_needed(cluster):
-    from ray import cloudpickle
+def test_a_node_that_dies_with_results_that_were_not_fetched_loses_nothing(cluster, by_value, tmp_path):
+    """Results beyond 100 kB stay on their node until the driver asks for them."""
+    import ray
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    node = add_node(cluster, resources={"doomed": 1})
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        doomed = next(one["NodeID"] for one in ray.nodes() if one["Alive"] and "doomed" in one["Resources"])
+        done, killed = {}, False
+        for task, size in engine.run(large_on(doomed, tmp_path), range(12), 4, address=cluster.address):
+            done[task] = len(size)
+            if not killed:
+                for _ in range(3000):
+                    if (tmp_path / "made").exists():
+                        break
+                    time.sleep(0.1)
+                cluster.remove_node(node, allow_graceful=False)
+                killed = True
+    finally:
+        ray.shutdown()
+    assert killed
+    assert done == dict.fromkeys(range(12), 1_000_000)
+
+
+def large_on(doomed, place):
+    def work(_task):
+        import ray
+
+        if ray.get_runtime_context().get_node_id() == doomed:
+            (place / "made").touch()
+        else:  # results come one by one, so that the doomed node holds some
+            time.sleep(0.5)
+        return bytes(1_000_000)
+
+    return work
+
+
+def test_models_are_loaded_once_a_worker_and_the_driver_draws_what_is_needed(cluster, by_value):
     drawn = []
 
     def tasks():
@@ -249,18 +320,46 @@ def test_models_are_loaded_once_a_worker_and_the_driver_draws_what_is_needed(clu
             drawn.append(n)
             yield n
 
-    try:
-        results = engine.run(which_worker, tasks(), 2, address=cluster.address)
-        workers = {next(results)[1]}
-        assert len(drawn) <= 2 * 2 + 1
-        workers |= {worker for _, worker in results}
-    finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    results = engine.run(which_worker, tasks(), 2, address=cluster.address)
+    workers = {next(results)[1]}
+    assert len(drawn) <= 2 * 2 + 1
+    workers |= {worker for _, worker in results}
     assert len(workers) <= 2  # as many processes as workers, for forty tasks
 
 
 def which_worker(_task):
     return os.getpid()
+
+
+def test_a_processor_of_another_kind_is_refused_and_a_pin_makes_them_alike(cluster, plain, tmp_path):
+    """The driver's torch computes as on a processor without AVX; the workers' as the processor is."""
+    code = textwrap.dedent(f"""
+        import sys, updp
+        from updp.core.keys import Key
+        from updp.core.policy import Policy
+        from updp.pipeline.engines import EngineError
+        policy = Policy.parse({PLAIN.replace("'keep'", "'computing'")!r})
+        options = {{"address": sys.argv[3], **({{"pin": sys.argv[4]}} if sys.argv[4:] else {{}})}}
+        try:
+            updp.deidentify(sys.argv[1], sys.argv[2], key=Key(bytes(range(32))), policy=policy, workers=1,
+                            engine="ray", engine_options=options)
+        except EngineError as error:
+            sys.exit(str(error))
+    """)
+
+    def drive(out, *pin):
+        command = [sys.executable, "-c", code, plain[0], out, cluster.address, *pin]
+        other = {**os.environ, "ATEN_CPU_CAPABILITY": "default"}
+        return subprocess.run(command, env=other, capture_output=True, text=True, check=False)
+
+    refused = drive(tmp_path / "out")
+    assert refused.returncode == 1
+    assert "use nodes of one kind, or let all compute alike with --pin avx2" in refused.stderr
+    assert not (tmp_path / "out" / "unmeasured").exists()
+    assert drive(tmp_path / "pinned", "avx2").returncode == 0
+    films = {name: data for name, data in content(tmp_path / "pinned").items() if name.endswith(".png")}
+    assert len(films) == FILMS
+    assert films == {name: data for name, data in content(plain[1]).items() if name.endswith(".png")}
 
 
 def test_a_gpu_that_the_cluster_does_not_have_and_a_cluster_that_is_gone_are_sentences(cluster, plain, tmp_path):
@@ -272,15 +371,11 @@ def test_a_gpu_that_the_cluster_does_not_have_and_a_cluster_that_is_gone_are_sen
                         engine_options={"address": "127.0.0.1:9"})  # fmt: skip
 
 
-def test_a_fraction_of_a_gpu_is_asked_of_the_nodes_that_have_one(cluster):
-    from ray import cloudpickle
-
-    node = cluster.add_node(num_cpus=2, num_gpus=1, **ports())
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+def test_a_fraction_of_a_gpu_is_asked_of_the_nodes_that_have_one(cluster, by_value):
+    node = add_node(cluster, num_gpus=1)
     try:
-        done = dict(engine.run(visible_gpus, range(6), None, address=cluster.address, gpus=0.5))
+        done = dict(engine.run(visible_gpus, range(6), 1, address=cluster.address, gpus=0.5))
     finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
         cluster.remove_node(node)
     assert set(done.values()) == {"0"}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from tests.network.dcmtk import free_port
 from updp.core.version import __version__
 from updp.pipeline.engines import Crashed, EngineError, UnknownEngine, engine_of
 from updp.pipeline.engines.ray import _run, run
@@ -117,3 +119,11 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(EngineError, match=r"updp\[ray\]"):
         next(run(double, [1], 1))
+
+
+def test_an_address_where_nothing_listens_is_a_sentence_before_ray_tries_it(monkeypatch):
+    tried = []
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=tried.append))
+    with pytest.raises(EngineError, match="no Ray cluster answers"):
+        next(run(double, [1], 1, address=f"127.0.0.1:{free_port()}"))
+    assert not tried

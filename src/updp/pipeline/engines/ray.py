@@ -8,6 +8,7 @@ one whose worker dies again is given up.
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,9 +56,10 @@ class _Cluster:
         self.opened = not self.ray.is_initialized()
         if self.opened:
             try:
+                _knock(self.address)
                 # Lines that workers print stay on their nodes.
                 self.ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
-            except (ConnectionError, RuntimeError, ValueError, OSError):
+            except (RuntimeError, ValueError, OverflowError, OSError):
                 raise EngineError(
                     f"no Ray cluster answers at {self.address!r}; start one with `ray start --head`, or check --address"
                 ) from None
@@ -94,13 +96,21 @@ class _Cluster:
         return made.remote()
 
     def result(self, reference: Any) -> Any:
-        """What a task gave; ``Crashed()`` if its worker died."""
+        """What a task gave; ``Crashed()`` if its worker died, or its node before a large result was fetched."""
+        errors = self.ray.exceptions
         try:
             return self.ray.get(reference)
-        except (self.ray.exceptions.RayActorError, self.ray.exceptions.WorkerCrashedError):
+        except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError):
             return Crashed()
-        except self.ray.exceptions.RayTaskError as error:
+        except errors.RayTaskError as error:
             raise error.cause from None  # without the text of the trace, which quotes lines of the worker
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nothing listens at an address HOST:PORT: Ray would try it for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=30).close()
 
 
 @dataclass(eq=False, slots=True)
