@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import deidentify, place, updp  # noqa: F401 - a fixture
-from tests.conftest import CANARIES
+from tests.conftest import CANARIES, draw
+from tests.screening.objects import film, stored
 from updp.cli.session import Session, arranged, begin, ended, open_log, told
 
 
@@ -210,3 +211,20 @@ def test_a_service_logs_json_lines_on_standard_error(capsys):
         logger.setLevel(level)
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["studies"]) == ("batch", 2)
+
+
+def test_no_library_quotes_a_value_of_a_header_on_the_console(tmp_path):
+    """pydicom names the character set it does not know, whatever word stands there."""
+    pixels = draw(1, 96)
+    ds = film(SpecificCharacterSet="QUIBBLESWORTH", Rows=96, Columns=96, PixelData=pixels.tobytes())
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.dcm").write_bytes(stored(ds))
+    (tmp_path / "policy.toml").write_text(
+        '[image]\nsize = "native"\nformat = "source"\n[burned_in]\nmode = "off"\n[method]\nname = "keep"\n'
+    )
+    done = updp(
+        "clean", tmp_path / "in", tmp_path / "out", "--key", tmp_path / "key", "--workers", "1",
+        "--policy", tmp_path / "policy.toml",
+    )  # fmt: skip
+    assert "films 1/1" in done.stdout + done.stderr
+    assert "quibblesworth" not in (done.stdout + done.stderr).lower()

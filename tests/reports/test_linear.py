@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 
 from updp.reports import Detector
+from updp.reports.merge import cut
 from updp.reports.view import plain
 
 #: Generous: a linear reading of these takes a few seconds even on a busy machine, a quadratic one many minutes.
@@ -94,3 +98,45 @@ def test_many_different_names_cost_no_more_than_their_number(detector: Detector)
     text = " ".join(f"Seen by Dr. {name} today." for name in names)
     with _watchdog(_PATIENCE):
         assert len(detector.spans(text)) == len(names)
+
+
+def _work(detector: Detector, text: str) -> int:
+    """How many functions are called to read a text."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        detector.spans(text)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("sign", [" ", "\n"])
+def test_dense_text_takes_work_in_proportion_to_its_length(detector: Detector, sign: str) -> None:
+    """Nearly every word is a name, a date or a number, and hardly two names are the same."""
+    rng = random.Random(5)
+
+    def word() -> str:
+        name = "".join(rng.choice("bdfgklmnprst") + rng.choice("aeiou") for _ in range(3)).capitalize()
+        date = f"{rng.randint(1, 12)}/{rng.randint(1, 28)}/2019"
+        return rng.choice([name, f"Dr. {name}", date, str(rng.randint(10**6, 10**7))])
+
+    words = [word() for _ in range(8_000)]
+    detector.spans(sign.join(words))  # words are looked up once; only reading is counted
+    half, whole = (_work(detector, sign.join(words[:n])) for n in (4_000, 8_000))
+    assert whole < 2.2 * half
+
+
+def test_passages_cover_a_long_text_once_and_share_little() -> None:
+    for text in ("Smith 3/4/2019 " * 40_000, "x" * 600_000, "Smith\n" * 100_000):
+        passages = cut(text)
+        assert passages[0][0] == 0
+        assert passages[-1][1] == len(text)
+        assert all(a < b and b - a <= 24_000 for a, b in passages)
+        assert all(after[0] <= before[1] for before, after in pairwise(passages))
+        assert sum(b - a for a, b in passages) < 1.05 * len(text)

@@ -597,3 +597,40 @@ def test_a_binary_number_that_repeats_an_identifier_goes():
 
 def test_a_colour_profile_goes():
     assert "ICCProfile" not in clean(film(ICCProfile=b"QuibblesworthQuibblesworth"))
+
+
+# -- found by a second red team -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "keyword", ["WindowCenterWidthExplanation", "FrameLabel", "MIMETypeOfEncapsulatedDocument", "LUTExplanation"]
+)
+def test_a_name_the_header_has_nowhere_else_does_not_stay_in_text_the_table_does_not_list(keyword):
+    for implicit in (False, True):
+        inner = Dataset()
+        setattr(inner, keyword, "Ottoline")
+        ds = film(SharedFunctionalGroupsSequence=Sequence([inner]), **{keyword: "Ottoline"})
+        assert b"ottoline" not in raw_file(clean(through_file(ds, implicit=implicit), Nothing())).lower()
+
+
+def test_what_a_device_is_called_stays():
+    cleaned = clean(through_file(film(Manufacturer="Acme Imaging", SoftwareVersions=["1.2", "XR7"])), Nothing())
+    assert cleaned.Manufacturer == "Acme Imaging"
+    assert list(cleaned.SoftwareVersions) == ["1.2", "XR7"]
+
+
+@pytest.mark.parametrize(("keyword", "vr"), [("WaveformData", "OB"), ("WaveformPaddingValue", "OB")])
+def test_bytes_whose_vr_depends_on_the_object_are_bytes_too(keyword, vr):
+    item = Dataset()
+    item.WaveformBitsAllocated = 8
+    item.add_new(tag_for_keyword(keyword), vr, b"Quibblesworth ")
+    cleaned = clean(through_file(film(WaveformSequence=Sequence([item]))))
+    assert b"uibble" not in raw_file(cleaned)
+
+
+@pytest.mark.parametrize("photometric", ["MONOCHROME2", "PALETTE COLOR"])
+def test_a_palette_stays_only_on_a_film_that_uses_one(photometric):
+    palette = b"Quibbleswort" * 16
+    ds = film(PhotometricInterpretation=photometric)
+    ds.add_new(tag_for_keyword("RedPaletteColorLookupTableData"), "OW", palette)
+    assert (palette in raw_file(clean(through_file(ds)))) == (photometric == "PALETTE COLOR")

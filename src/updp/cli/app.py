@@ -64,8 +64,9 @@ def _settings(
 ) -> None:
     shown = logging.StreamHandler()
     shown.setLevel(logging.DEBUG if debug else logging.WARNING)
+    shown.addFilter(logging.Filter("updp"))  # lines of other libraries quote values of the files they read
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", handlers=[shown])
-    if debug:  # other libraries' debug lines may quote the data
+    if debug:
         logging.getLogger("updp").setLevel(logging.DEBUG)
     session = current()
     session.as_json = as_json

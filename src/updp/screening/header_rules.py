@@ -30,6 +30,8 @@ from updp.screening.elements import (
 WRITTEN_ANEW = frozenset(
     (CHARSET, PATIENT_NAME, PATIENT_ID, REMOVED_FLAG, METHOD_TEXT, METHOD_CODES, BURNED_IN, DATES_MODIFIED)
 )
+#: What a device is: words of its maker, of which no list exists.
+EQUIPMENT = frozenset((0x00080070, 0x00081090, 0x00181020))
 #: Dates Table E.1-1 offers no temporal option for: birth date and time, GPS time.
 _NEVER_SHIFTED = frozenset((0x00100030, 0x00100032, 0x00160077))
 
@@ -118,10 +120,12 @@ class Rules:
             return Rule("K" if self.policy.retain_uids else "U", vr, kind, needed)
         if vr in LONG or vr == "UC":
             return Rule("N" if structured else "C", vr, kind, "D")
-        if vr in BINARY and kind == "3" and tag >> 16 != 0x0028:
+        if not BINARY.isdisjoint(vr.split(" or ")) and kind == "3" and tag >> 16 != 0x0028:
             return REMOVE  # a block of bytes nobody needs can hold anything
         if tag in CODE_ITEM:
             return Rule("K", vr, kind, "D")  # Type 1 wherever there is a code
+        if vr in TEXT and tag not in EQUIPMENT:
+            return Rule("C", vr, kind, "Z" if needed == "X" else needed)  # a label or an explanation is free text
         return Rule("K", vr, kind, "Z" if needed == "X" else needed)  # empty does for Type 2 and for Type 3
 
 

@@ -25,7 +25,9 @@ from updp.screening.elements import (
     LONG,
     NUMBER,
     NUMERIC,
+    PALETTE,
     PATIENT_NAME,
+    PHOTOMETRIC,
     PIXEL_INDEX,
     PIXELS,
     SCHEME,
@@ -239,6 +241,9 @@ class ElementCleaner:
                 return self._fallback(element, rule)
             # One number has one width; seven "numbers" where the dictionary has one are seven pairs of letters.
             if raw and dictionary_VM(element.tag) == "1" and len(raw) != WIDTH[vr]:
+                return self._fallback(element, rule)
+        elif int(element.tag) in PALETTE:
+            if first_value(self.dataset, PHOTOMETRIC).strip() != "PALETTE COLOR":
                 return self._fallback(element, rule)
         elif vr == "CS":
             return self._code_string(element, rule, raw)
