@@ -170,7 +170,7 @@ def test_films_are_made_once_and_again_when_weights_or_updp_are_others(source, t
     before = origin(sample, setting, 0)
     assert before == origin(sample, setting, 0)
     assert before != origin(sample, setting, 1)
-    (pack / "pack.toml").write_text(described + "[limits]\n")
+    (pack / "pack.toml").write_text(described + "[thresholds]\nfinding = 0.5\n")
     assert before != origin(sample, setting, 0)
 
     blurred = Setting("blur", (), 0.5)

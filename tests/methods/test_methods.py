@@ -7,14 +7,21 @@ import pytest
 
 from updp.methods import LEARNED, METHODS, UnknownMethod, make_method, method_info
 from updp.methods.base import Method
-from updp.methods.learned import WEIGHTS
 from updp.models import load_pack
+from updp.models.errors import PackError
+
+
+def _ships(name):
+    try:
+        return name in load_pack(METHODS[name].Options().weights, verify=False).info["methods"]
+    except PackError:
+        return False
 
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_registered_method_keeps_the_protocol(name):
     assert method_info(name).name == name
-    if name in LEARNED and name not in load_pack(WEIGHTS, verify=False).info["methods"]:
+    if name in LEARNED and not _ships(name):
         # Nothing is released by a method that has not learned yet: it says how to train it instead.
         with pytest.raises(UnknownMethod, match=f"updp train method {name}"):
             make_method(name)

@@ -211,8 +211,11 @@ class ElementCleaner:
             return self._fallback(element, rule)
         clean = clean_descriptor if rule.op == "C" else clean_narrative
         parts = [text] if rule.vr in LONG else text.split("\\")
+        terms = tables.defined_terms().get(int(element.tag), frozenset())
         try:
-            cleaned = [clean(part, self.walk.cleaner.detector, self.walk.known) for part in parts]
+            cleaned = [
+                part if part in terms else clean(part, self.walk.cleaner.detector, self.walk.known) for part in parts
+            ]
         except Exception:  # whatever ails the detector, its text does not pass
             return self._fallback(element, rule)
         if not any(cleaned):

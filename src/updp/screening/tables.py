@@ -85,7 +85,7 @@ def safe_private() -> dict[tuple[str, int, int], str]:
 
 @lru_cache(maxsize=1)
 def defined_terms() -> dict[int, frozenset[str]]:
-    """What an attribute of VR CS may say, by tag; ``#`` stands for any number of up to five digits."""
+    """The terms the standard defines for an attribute, by tag; ``#`` stands for any number of up to five digits."""
     from pydicom.datadict import tag_for_keyword
 
     terms = {}
