@@ -24,6 +24,7 @@ CONFIG = FacePackConfig(
     classifier_model={"widths": [8, 8]},
     segmenter_model={"widths": [8, 8]},
     medical_model={"widths": [8, 8, 16]},
+    space_model={"components": 8, "eyes": 4, "persons": 4},
 ).but(identity=SMALL, classifier=SMALL, segmenter=SMALL, medical=SMALL)
 
 

@@ -16,7 +16,7 @@ from updp.training.face_stages import as_tensor
 def test_a_pack_of_faces_fills_its_roles_and_opens_again(tmp_path):
     made = small_faces.pack(tmp_path / "tiny-faces")
     opened = load_pack(made.path)
-    assert set(opened.info["roles"]) == {"autoencoder", "identity", "classifier", "segmenter", "medical"}
+    assert set(opened.info["roles"]) == {"autoencoder", "space", "identity", "classifier", "segmenter", "medical"}
     photos = as_tensor(small_faces.corpus().films[:3])
     assert opened.classifier.labels == DISEASES
     assert opened.classifier.probabilities(photos).shape == (3, len(DISEASES))

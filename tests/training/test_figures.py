@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from updp.training.figures import auc, aucs, band_power, frechet, psnr, recall_at, relative_power, ssim
+from updp.training.figures import auc, aucs, band_power, psnr, recall_at, relative_power, ssim
 
 
 def test_auc_counts_pairs_in_order_and_ties_half():
@@ -27,13 +27,6 @@ def test_psnr_and_ssim_of_known_images():
     assert psnr(torch.zeros(1, 1, 8, 8), torch.full((1, 1, 8, 8), 0.1)).item() == pytest.approx(20, abs=1e-4)
     assert ssim(a, a).allclose(torch.ones(2), atol=1e-5)
     assert (ssim(a, a.flip(-1)) < 0.5).all()
-
-
-def test_frechet_distance_of_shifted_gaussians_is_the_shift():
-    x = np.random.default_rng(0).normal(size=(4000, 3))
-    assert frechet(x, x) == pytest.approx(0, abs=1e-6)
-    assert frechet(x, x + np.array([3.0, 0, 4.0])) == pytest.approx(25, rel=1e-6)
-    assert frechet(x, 2 * x) == pytest.approx(3 * (2 - 1) ** 2, rel=0.1)
 
 
 def test_recall_counts_rows_whose_own_column_is_near_enough():

@@ -4,7 +4,16 @@ import pytest
 from updp.core.record import Report
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import compose, phrases
-from updp.training.prompts import ATTRIBUTES, clean_sentences, describe, located, tell
+from updp.training.prompts import (
+    ATTRIBUTES,
+    clean_sentences,
+    describe,
+    encode_statements,
+    findings_first,
+    located,
+    report_words,
+    tell,
+)
 from updp.training.zones import Place
 
 
@@ -108,3 +117,34 @@ def test_what_is_told_says_what_was_observed_and_nothing_else():
 
 def test_a_label_nobody_has_words_for_is_not_called_normal():
     assert tell(["Gout"], "", {}, np.random.default_rng(0)) == ("", set())
+
+
+def test_sentences_that_state_a_finding_come_first_in_their_order():
+    report = ["The heart size is normal.", "There is a left pleural effusion.", "No pneumothorax.", "Cardiomegaly."]
+    assert findings_first(report) == [report[1], report[3], report[0], report[2]]
+    assert findings_first([]) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "complete", "stated", "excluded"),
+    [
+        ({"Effusion", "left"}, True, {"Effusion", "left"}, {"Cardiomegaly", "Normal", "right", "bilateral"}),
+        ({"Lung Opacity"}, False, {"Lung Opacity"}, {"Normal"}),
+        ({"Normal", "PA"}, False, {"Normal", "PA"}, {"Effusion", "Lung Opacity", "Typical Appearance", "AP"}),
+        ({"Mass", "large"}, True, {"Mass", "large"}, {"Nodule", "small", "moderate"}),
+        (set(), False, set(), set()),
+    ],
+)
+def test_a_text_states_excludes_or_leaves_open(words, complete, stated, excluded):
+    value = dict(zip(ATTRIBUTES, encode_statements(words, complete).tolist(), strict=True))
+    assert {name for name, v in value.items() if v == 1} == stated
+    assert excluded <= {name for name, v in value.items() if v == 0}
+    named = {"PA", "AP"} & words
+    assert all((value[view] == -1) == (not named) for view in ("PA", "AP"))
+
+
+def test_a_report_states_its_findings_or_that_there_are_none():
+    assert report_words("There is a left pleural effusion. The heart is enlarged.") == {"Effusion", "Cardiomegaly"}
+    assert report_words("The lungs are clear. No effusion or pneumothorax.") == {"Normal"}
+    assert report_words("Possible pneumonia.") is None
+    assert report_words("") is None

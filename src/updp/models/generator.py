@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.models.low_rank import empty_paths, merged
+from updp.models.prior import Prior
 from updp.models.samplers import Sampling, alpha, dpm_solver, sigma, time_grid
 from updp.models.vlm import TextTower, sentence
 
@@ -31,18 +32,23 @@ if TYPE_CHECKING:
 # (query, key, value, mask) to attended values; N × heads × tokens × width, mask True where a key is attended to.
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
+_OTHER = 0x5EED  # what tells the stream of representations from that of latents
+
 
 class Condition(NamedTuple):
-    """The condition of the generator: token states N×L×W and which of them are real, N×L."""
+    """The condition of the generator: token states N×L×W, which of them are real, N×L, and what the film shows in
+    numbers, if that is settled: N×R, a row of zeros where it is left open."""
 
     states: Tensor
     mask: Tensor
+    representation: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.states)
 
     def rows(self, index: slice | Tensor) -> Condition:
-        return Condition(self.states[index], self.mask[index])
+        shown = None if self.representation is None else self.representation[index]
+        return Condition(self.states[index], self.mask[index], shown)
 
 
 def join(first: Condition, second: Condition) -> Condition:
@@ -54,7 +60,13 @@ def join(first: Condition, second: Condition) -> Condition:
         return Condition(functional.pad(c.states, (0, 0, 0, extra)), functional.pad(c.mask, (0, extra)))
 
     a, b = widen(first), widen(second)
-    return Condition(torch.cat([a.states, b.states]), torch.cat([a.mask, b.mask]))
+    given = [c.representation for c in (first, second) if c.representation is not None]
+    shown = None
+    if given:
+        left_open = [c.states.new_zeros(len(c), given[0].shape[1]) for c in (first, second)]
+        both = zip((first, second), left_open, strict=True)
+        shown = torch.cat([nothing if c.representation is None else c.representation for c, nothing in both])
+    return Condition(torch.cat([a.states, b.states]), torch.cat([a.mask, b.mask]), shown)
 
 
 def _norm(channels: int) -> nn.GroupNorm:
@@ -153,12 +165,13 @@ class UNet(nn.Module):
     `vocabulary` gives it a text tower of its own, for prompts of up to `length` tokens. `sentence_layers` is the depth
     of the map from the pooled sentence to the embedding. `augmentation` numbers say how a training film was changed;
     zero is unchanged, and they are left out at sampling. `attributes` is the size of a head that names what a sentence
-    says; only training uses it. `finisher` is the rank of the low-rank changes that make this network the finisher, 0
+    says; only training uses it. `representation` is how many numbers say what a film shows; a prior draws them from the
+    text. `finisher` is the rank of the low-rank changes that make this network the finisher, 0
     where there is none.
     """
 
     #: Parts that the finisher takes as they are.
-    SHARED = ("text", "attributes", "augmentation")
+    SHARED = ("text", "attributes", "augmentation", "prior")
 
     def __init__(
         self,
@@ -174,6 +187,7 @@ class UNet(nn.Module):
         sentence_layers: int = 1,
         augmentation: int = 0,
         attributes: int = 0,
+        representation: int = 0,
         finisher: int = 0,
     ) -> None:
         super().__init__()
@@ -183,6 +197,8 @@ class UNet(nn.Module):
             "vocabulary": vocabulary, "layers": layers, "heads": heads, "length": length,
             "sentence_layers": sentence_layers, "augmentation": augmentation, "attributes": attributes,
         }  # fmt: skip
+        if representation:
+            self.config["representation"] = representation
         self.frequencies = widths[0]
         self.text = TextTower(vocabulary, context, layers, heads, length) if vocabulary else None
         self.attributes = nn.Linear(context, attributes) if attributes else None
@@ -191,6 +207,13 @@ class UNet(nn.Module):
         first = nn.Linear(context, embedding)
         deeper = [m for _ in range(sentence_layers - 1) for m in (nn.SiLU(), nn.Linear(embedding, embedding))]
         self.sentence = nn.Sequential(first, *deeper) if deeper else first
+        self.prior = Prior(representation, context) if representation else None
+        # Without biases and with a number that says it is there, a row of zeros is nothing.
+        self.shown: nn.Module | None = None
+        if representation:
+            deep = nn.Linear(embedding, embedding, bias=False)
+            nn.init.zeros_(deep.weight)
+            self.shown = nn.Sequential(nn.Linear(representation + 1, embedding, bias=False), nn.SiLU(), deep)
         self.first = nn.Conv2d(channels, widths[0], 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
         self.shrink, self.grow = nn.ModuleList(), nn.ModuleList()
@@ -230,7 +253,8 @@ class UNet(nn.Module):
 
     def without_text(self) -> dict[str, Any]:
         """The configuration of this U-Net without its text tower and training aids."""
-        return {**self.bare(), "vocabulary": 0, "augmentation": 0, "attributes": 0}
+        bare = {name: value for name, value in self.bare().items() if name != "representation"}
+        return {**bare, "vocabulary": 0, "augmentation": 0, "attributes": 0}
 
     def bare_state(self) -> dict[str, Tensor]:
         """The weights of a U-Net of the `bare` configuration."""
@@ -262,6 +286,18 @@ class UNet(nn.Module):
             raise RuntimeError("this U-Net has no text tower of its own")
         return Condition(self.text(self.text.tokens(ids), mask), mask)
 
+    def load_prior(self, prior: nn.Module) -> None:
+        """Take the weights of a prior that was trained apart."""
+        if self.prior is None:
+            raise RuntimeError("this U-Net takes no representation")
+        self.prior.load_state_dict(prior.state_dict())
+
+    def represented(self, condition: Condition, noise: Tensor, guidance: float = 1.0) -> Condition:
+        """The condition with what its films show, drawn by the prior from noise N×R."""
+        if self.prior is None:
+            return condition
+        return settled(condition, self.prior.sample(noise, sentence(condition.states, condition.mask), guidance))
+
     def forward(
         self,
         latents: Tensor,
@@ -275,6 +311,8 @@ class UNet(nn.Module):
         embedding = self.time(torch.cat([angles.sin(), angles.cos()], 1).to(latents.dtype))
         if condition is not None:
             embedding = embedding + self.sentence(sentence(condition.states, condition.mask))
+            if condition.representation is not None and self.shown is not None:
+                embedding = embedding + self.shown(condition.representation)
         if augmentation is not None and self.augmentation is not None:
             embedding = embedding + self.augmentation(augmentation)
         embedding = functional.silu(embedding)
@@ -295,6 +333,12 @@ class UNet(nn.Module):
                 x = functional.interpolate(self.grow[i](x), scale_factor=2.0, mode="nearest")
         v: Tensor = self.last(functional.silu(self.norm(x)))
         return v
+
+
+def settled(condition: Condition, representation: Tensor) -> Condition:
+    """The condition with what its films show."""
+    here = representation.new_ones(len(representation), 1)
+    return Condition(condition.states, condition.mask, torch.cat([representation, here], 1))
 
 
 def _factor(values: Tensor, latents: Tensor) -> Tensor:
@@ -341,15 +385,47 @@ class Generator:
         """Latents as they stand at time t of the forward process."""
         return _factor(alpha(t), latents) * latents + _factor(sigma(t), latents) * noise
 
-    def seeded_noise(self, seeds: Sequence[int]) -> Tensor:
-        """One draw per seed, independent of the batch it is in."""
-        draws = [torch.randn(self.latent_shape, generator=torch.Generator().manual_seed(int(s))) for s in seeds]
-        return torch.stack(draws)
+    def seeded_noise(self, seeds: Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
+        """One draw per seed, of latents unless another shape is given; independent of the batch it is in."""
+        size = tuple(self.latent_shape if shape is None else shape)
+        return torch.stack([torch.randn(size, generator=torch.Generator().manual_seed(int(s))) for s in seeds])
+
+    def represented(self, condition: Condition, seeds: Sequence[int]) -> Condition:
+        """The condition with what its films show, if the U-Net has a prior: one draw per seed."""
+        if self.unet.prior is None:
+            return condition
+        # Another stream than that of the latents, or both would begin alike.
+        noise = self.seeded_noise([(int(s) ^ _OTHER) % 2**62 for s in seeds], (self.unet.prior.size,))
+        return self.unet.represented(condition, noise.to(condition.states), self.sampling.prior)
+
+    @property
+    def has_prior(self) -> bool:
+        return self.unet.prior is not None
+
+    @torch.no_grad()
+    def settled_by(self, condition: Condition, films: Tensor) -> Condition:
+        """The condition with what these films show: for attackers and measurements, which hold real films. No film is
+        generated from it."""
+        if self.unet.prior is None:
+            return condition
+        features = self.vlm.image(films.to(condition.states))
+        return settled(condition, self.unet.prior.of_features(features))
+
+    @torch.no_grad()
+    def prior_errors(self, condition: Condition, t: Tensor, noise: Tensor) -> Tensor:
+        """Mean squared error of the prior for each settled condition, at times t and with noise N×R."""
+        assert self.unet.prior is not None
+        assert condition.representation is not None
+        clean = condition.representation[:, :-1]
+        a, s = alpha(t).to(clean)[:, None], sigma(t).to(clean)[:, None]
+        v = self.unet.prior(a * clean + s * noise, t, sentence(condition.states, condition.mask))
+        errors: Tensor = (v - (a * noise - s * clean)).square().mean(1)
+        return errors
 
     def guided(self, latents: Tensor, t: Tensor, cond: Condition, guidance: float) -> Tensor:
         """v of the prompt, led away from that without a prompt."""
-        uncond = self.condition([""])
-        uncond = Condition(uncond.states.expand(len(latents), -1, -1), uncond.mask.expand(len(latents), -1))
+        empty = self.condition([""])
+        uncond = Condition(empty.states.expand(len(latents), -1, -1), empty.mask.expand(len(latents), -1))
         both = self.unet(torch.cat([latents, latents]), torch.cat([t, t]), join(cond, uncond))
         v, weaker = both.chunk(2)
         led: Tensor = weaker + guidance * (v - weaker)
@@ -447,6 +523,7 @@ class Generator:
                 clean = self.autoencoder.encode(init_images[part].to(latents))
                 latents = self.add_noise(clean, latents, torch.full((len(clean),), start))
             count = max(1, round(steps * start))
-            latents = self.sample(latents, self.condition(prompts[part]), count, guidance, start)
+            condition = self.represented(self.condition(prompts[part]), seeds[part])
+            latents = self.sample(latents, condition, count, guidance, start)
             out.append(self.autoencoder.decode(latents))
         return torch.cat(out) if out else torch.zeros(0, 1, self.size, self.size)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from torch import Tensor, nn
 from torch.nn import functional
+
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 
 class Residual(nn.Module):
@@ -19,7 +23,7 @@ class Residual(nn.Module):
         return x + y
 
 
-def zeroed(layer: nn.Conv2d) -> nn.Conv2d:
+def zeroed(layer: Layer) -> Layer:
     """The layer with weights and bias of zero."""
     nn.init.zeros_(layer.weight)
     if layer.bias is not None:

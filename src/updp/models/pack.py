@@ -44,6 +44,7 @@ ROLES: Registry[type] = Registry(
         "classifier": "updp.models.roles:ClassifierRole",
         "segmenter": "updp.models.roles:SegmenterRole",
         "medical": "updp.models.roles:MedicalRole",
+        "space": "updp.models.roles:SpaceRole",
     },
     PackError,
 )
@@ -63,6 +64,7 @@ MODELS: Registry[type[nn.Module]] = Registry(
         "classifier/eyes": "updp.models.faces:EyeClassifier",
         "segmenter/eyes": "updp.models.faces:EyeSegmenter",
         "medical/denoiser": "updp.models.faces:EyeDenoiser",
+        "space/linear": "updp.models.face_space:FaceSpace",
     },
     PackError,
 )

@@ -24,6 +24,7 @@ from updp.domains.face.finder import FinderMissing, model_folder, session
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch import Tensor, nn
 
 #: Side of an aligned face, and where its eyes, nose and corners of the mouth lie: the template of ArcFace.
 SIDE = 112
@@ -127,3 +128,34 @@ def embed(name: str, photos: NDArray[np.uint8], fives: NDArray[Any]) -> NDArray[
     found = network(faces)
     out: NDArray[np.float32] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
     return out
+
+
+def differentiable(name: str) -> nn.Module:
+    """The recogniser for framed photographs N×3×S×S in [0, 1], so that a method can be trained against it."""
+    if name != "arcface":
+        raise ValueError(f"methods are trained against arcface, not {name!r}: the other recognisers are attackers")
+    import torch
+    from torch.nn import functional
+
+    from updp.domains.face.frame import GOAL
+    from updp.models.onnx_graph import OnnxGraph
+
+    #: The template inside the frame: the same places, seen from nearer.
+    near = float((GOAL[1, 0] - GOAL[0, 0]) / (TEMPLATE[1, 0] - TEMPLATE[0, 0]) * SIDE)
+
+    class Recogniser(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.graph = OnnxGraph(model_folder() / "w600k_mbf.onnx")
+
+        def forward(self, photos: Tensor) -> Tensor:
+            turn = photos.new_tensor([[near, 0.0, 0.0], [0.0, near, 0.0]]).expand(len(photos), 2, 3)
+            grid = functional.affine_grid(turn, [len(photos), 3, SIDE, SIDE], align_corners=False)
+            faces = functional.grid_sample(photos, grid, padding_mode="border", align_corners=False)
+            return functional.normalize(self.graph(2 * faces - 1), dim=-1)
+
+        @torch.no_grad()
+        def embed(self, photos: Tensor) -> Tensor:
+            return torch.cat([self(part) for part in torch.split(photos, 16)])
+
+    return Recogniser().eval().requires_grad_(False)

@@ -1,4 +1,4 @@
-"""The roles a pack fills; segmenter and medical are roles of packs of faces.
+"""The roles a pack fills; segmenter, medical and space are roles of packs of faces.
 
 Films are float32, N×1×256×256, in [0, 1]; embeddings are unit vectors."""
 
@@ -50,3 +50,9 @@ class SegmenterRole(Protocol):
 
 class MedicalRole(Protocol):
     def features(self, images: Tensor) -> list[Tensor]: ...
+
+
+class SpaceRole(Protocol):
+    def encode(self, images: Tensor) -> Tensor: ...
+    def decode(self, parts: Tensor) -> Tensor: ...
+    def who(self, parts: Tensor) -> Tensor: ...

@@ -37,6 +37,7 @@ class Sampling:
     grid: Grid = "even"
     # Guidance outside the middle times costs variety and time and improves nothing (arXiv 2404.07724).
     guided: tuple[float, float] = (0.15, 0.9)
+    prior: float = 1.0  # guidance of the prior, of a generator with a representation
     # Times at which a generator with a finisher leaves diffusion; () is diffusion to the end.
     finish: tuple[float, ...] = ()
 

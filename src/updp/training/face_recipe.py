@@ -1,4 +1,4 @@
-"""`updp train pack --domain face`: code → identity → disease → lesions → medical encoder."""
+"""`updp train pack --domain face`: medical encoder → disease → lesions → identity; code and space are fitted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from updp.core.global_state import seeded
+from updp.models.face_space import FaceSpace, fit_space
 from updp.models.faces import ColourBlocks
 from updp.models.pack import Pack
 from updp.training.card import describe_pack
@@ -41,6 +43,7 @@ class FacePackConfig(Config):
     )
     looks: int = 3  # rows of each photograph: as it is, and with rendered diseases
     limit: int = 0  # most photographs of each source; 0 is all of them
+    ill: int = 0  # most photographs that diseases are rendered on; 0 is all of them
     taught: int = 0  # most photographs that the recogniser is asked about; 0 is all
     recogniser: str = "arcface"  # the one that identity learns from; the others are kept for attacks
     sampling: dict[str, Any] = field(default_factory=dict)
@@ -48,6 +51,7 @@ class FacePackConfig(Config):
     classifier_model: dict[str, Any] = field(default_factory=dict)
     segmenter_model: dict[str, Any] = field(default_factory=dict)
     medical_model: dict[str, Any] = field(default_factory=dict)
+    space_model: dict[str, Any] = field(default_factory=dict)
     identity: StageConfig = _IDENTITY
     classifier: StageConfig = _CLASSIFIER
     segmenter: StageConfig = _SEGMENTER
@@ -68,20 +72,39 @@ class FaceRecipe(StagesOf):
         blocks.fit(as_tensor(self.corpus.films[np.sort(chosen)]))
         return blocks
 
+    def space(self, code: ColourBlocks) -> FaceSpace:
+        corpus = self.corpus
+        first = np.unique(corpus.photos, return_index=True)[1]
+        rows = first[corpus.splits[first] == "train"]
+        people = np.unique(corpus.patients[rows], return_inverse=True)[1]
+        ill = np.flatnonzero((corpus.splits == "train") & corpus.labels.any(1))
+        space = FaceSpace(self.config.size, **self.config.space_model)
+        with seeded(self.config.seed):
+            fit_space(
+                space,
+                code,
+                as_tensor(corpus.films[rows]),
+                torch.from_numpy(people),
+                torch.from_numpy(corpus.points[rows]).flatten(1) / self.config.size,
+                as_tensor(corpus.films[ill]) if len(ill) else None,
+            )
+        return space
+
     def all(self, stop_after: float | None = None) -> dict[str, Any]:
         """Every role, trained or read back."""
         own = self.config
         teacher = self.teacher or taught_by(own.recogniser)
         stages: dict[str, Any] = {
-            "classifier": lambda: DiseaseStage(self.corpus, own.classifier, own.classifier_model),
             "medical": lambda: DenoiserStage(self.corpus, own.medical, own.medical_model),
+            "classifier": lambda: DiseaseStage(self.corpus, own.classifier, own.classifier_model),
             "segmenter": lambda: LesionStage(self.corpus, own.segmenter, own.segmenter_model),
             "identity": lambda: IdentityStage(
                 self.corpus, own.identity, own.identity_model, teacher, self.directory, own.taught
             ),
         }
         made = {role: self._run(stage(), getattr(own, role), stop_after) for role, stage in stages.items()}
-        return {"autoencoder": self.code(), **made}
+        code = self.code()
+        return {"autoencoder": code, "space": self.space(code), **made}
 
 
 def taught_by(recogniser: str) -> Teacher:
@@ -123,6 +146,7 @@ def train_face_pack(
             looks=config.looks,
             seed=config.seed,
             limit=config.limit or None,
+            ill=config.ill or None,
             say=say,
         )
     with seeded(config.seed):

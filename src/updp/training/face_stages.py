@@ -23,6 +23,7 @@ from updp.training.loop import StageConfig
 #: Framed photographs N×S×S×3 to unit features of a recogniser.
 Teacher = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 _WATCHED = 256  # validation rows
+_ILL = 0.6  # share of a batch that has a disease for certain
 
 
 def as_tensor(films: NDArray[np.uint8]) -> Tensor:
@@ -56,6 +57,7 @@ class FaceStage:
     def __init__(self, corpus: FaceCorpus, config: StageConfig, model: dict[str, Any]) -> None:
         self.corpus, self.config, self.model = corpus, config, model
         self.rows = corpus.rows("train")
+        self.ill = self.rows[corpus.labels[self.rows].any(1)]
         watched = corpus.rows("val")
         self.watched = np.random.default_rng(0).permutation(watched)[:_WATCHED]
         self.module: nn.Module = self.build()
@@ -65,7 +67,11 @@ class FaceStage:
         raise NotImplementedError
 
     def draw(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        return rng.choice(self.rows, self.config.batch)
+        """Rows of a batch; those with a disease are more than their share."""
+        drawn = rng.choice(self.rows, self.config.batch)
+        if len(self.ill):
+            drawn = np.where(rng.random(len(drawn)) < _ILL, rng.choice(self.ill, len(drawn)), drawn)
+        return drawn
 
     def masks(self, rows: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(self.corpus.masks[rows]).float()[:, None]
@@ -196,7 +202,7 @@ class LesionStage(FaceStage):
 
 
 class DenoiserStage(FaceStage):
-    """Diffusion of diseased eyes: noise predicted at a time drawn evenly, the disease left untold every tenth time."""
+    """Diffusion of diseased eyes: noise predicted at a time drawn evenly, the disease left out every tenth time."""
 
     name = "medical"
 

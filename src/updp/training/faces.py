@@ -68,12 +68,13 @@ def prepare_faces(
     looks: int = 3,
     seed: int = 0,
     limit: int | None = None,
+    ill: int | None = None,
     say: Callable[[str], None] = print,
 ) -> FaceCorpus:
     """Frame the photographs of training people and render ``looks`` rows of each, the first as it is.
 
     Photographs are framed once into ``directory``; a call that was killed goes on with the next one. ``limit`` is the
-    most photographs of each source.
+    most photographs of each source, ``ill`` the most that diseases are rendered on, chosen by chance.
     """
     directory.mkdir(parents=True, exist_ok=True)
     table, pixels = directory / "photographs.jsonl", directory / "photographs.u8"
@@ -85,7 +86,7 @@ def prepare_faces(
     if not any(row["split"] == "train" for row in rows):
         raise NoUsableFilm(f"no usable face to train on among {len(rows)} photographs: check the source")
     photos = np.fromfile(pixels, np.uint8).reshape(-1, size, size, 3)[: len(rows)]
-    return _rendered(rows, photos, directory / "rendered.npz", looks, seed, say)
+    return _rendered(rows, photos, directory / "rendered.npz", looks, seed, ill, say)
 
 
 def _frame(
@@ -140,15 +141,17 @@ def _rendered(
     path: Path,
     looks: int,
     seed: int,
+    ill: int | None,
     say: Callable[[str], None],
 ) -> FaceCorpus:
     from updp.domains.face.manifestations import Sign, render
 
     if not path.exists():
         films, masks, diseases, moved, of = [], [], [], [], []
+        with_diseases = set(np.random.default_rng([seed, *b"ill"]).permutation(len(rows))[:ill].tolist())
         for n, (row, photo) in enumerate(zip(rows, photos, strict=True)):
             points = np.array(row["points"], np.float64).reshape(COUNT, 2)
-            for look in range(looks):
+            for look in range(looks if n in with_diseases else 1):
                 rng = np.random.default_rng([seed, n, look])
                 which = -1 if look == 0 else int(rng.integers(len(DISEASES)))
                 sign = None

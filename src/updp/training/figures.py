@@ -1,4 +1,4 @@
-"""Plain measures the stages and the bench share: PSNR, SSIM, power by band, AUC, Fréchet distance, retrieval."""
+"""Plain measures the stages and the bench share: PSNR, SSIM, power by band, AUC, retrieval."""
 
 from __future__ import annotations
 
@@ -82,17 +82,6 @@ def mean_auc(labels: NDArray[np.float32], scores: Array) -> float:
     """Mean over the findings that can be counted; NaN if there is none."""
     each = aucs(labels, scores)
     return float(each[~np.isnan(each)].mean()) if (~np.isnan(each)).any() else float("nan")
-
-
-def frechet(a: Array, b: Array) -> float:
-    """Fréchet distance between Gaussians fitted to two feature sets."""
-    ma, mb = a.mean(0), b.mean(0)
-    ca, cb = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
-    # trace of sqrt(ca cb) through the eigenvalues of the symmetric form, which stays real for singular covariances
-    wa, va = np.linalg.eigh(ca)
-    root = (va * np.sqrt(np.clip(wa, 0, None))) @ va.T
-    middle = np.clip(np.linalg.eigvalsh(root @ cb @ root), 0, None)
-    return float(((ma - mb) ** 2).sum() + np.trace(ca) + np.trace(cb) - 2 * np.sqrt(middle).sum())
 
 
 def recall_at(similarity: Array, k: int) -> float:

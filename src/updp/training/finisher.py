@@ -5,10 +5,10 @@ early in training, ribs and vessels average out. The finisher starts from the ge
 low-rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et
 al. 2022, arXiv 2112.07804). The critic looks at features of ImageNet networks that stay as they are (Sauer et al. 2021,
 arXiv 2111.01007), at four depths each, and at whether a film fits what its text says. Two networks of different kinds
-(EfficientNet-Lite0, AlexNet) leave fewer faults unseen than one. A `Reader` that learned from real films what a text
-can say holds the film to it. Half of the latents are noised real films, whose coarse grey values must come back; half
-are the generator's own, as it leaves them after some steps, or the finisher's film of them, noised back for a second
-look as the sampler does it. A generator that has a finisher already goes on with it.
+(EfficientNet-Lite0, AlexNet) leave fewer faults unseen than one. What a film shows, as the representation that the
+generator takes, must come back in it. Half of the latents are noised real films, whose coarse grey values must come
+back; half are the generator's own, as it leaves them after some steps, or the finisher's film of them, noised back for
+a second look as the sampler does it. A generator that has a finisher already goes on with it.
 Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
 """
 
@@ -31,16 +31,17 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from updp.models.backbone import EfficientNetLite0, settled
 from updp.models.generator import Condition, Generator, UNet
+from updp.models.generator import settled as settled_to
 from updp.models.low_rank import load_paths, paths, with_low_rank
 from updp.models.lpips import trunk_features
 from updp.models.samplers import alpha, sigma
-from updp.training.attributes import Reader
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import relative_power
 from updp.training.generator import Rows, Texts, token_batch
 from updp.training.loop import StageConfig
 from updp.training.prompts import ATTRIBUTES
+from updp.training.representation import Representation
 from updp.training.sheet import write_sheet
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ TIMES, OWN_TIMES = (0.35, 0.88), (0.55, 0.8)
 AGAIN, AGAIN_FROM, AGAIN_TIMES = 0.5, 0.69, (0.42, 0.6)
 #: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
 MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
-READ = 1.0  # weight of what the reader misses in a film
+SHOW = 1.0  # weight of how far a film's representation is from that of the real film
+#: Weight of guidance in the generator's own latents: it varies, so that the finisher does not depend on one.
+GUIDANCE, LESS_GUIDANCE = (1.5, 4.0), (1.0, 2.5)
+_EDITION = 2  # of how they are drawn
 _BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
 FOUND = 2.0  # how much more often a film with findings is drawn than one without
 #: What the critic sees: blocks of EfficientNet-Lite0 and taps of AlexNet, their channels, and halvings of their maps.
@@ -72,32 +76,42 @@ class HalfWay:
     times: NDArray[np.float32]
     ids: NDArray[np.int32]
     said: NDArray[np.int8]
+    rows: NDArray[np.int64]  # the films whose texts and representations they were drawn for
 
 
 @torch.no_grad()
 def own_half_way(
-    generator: Generator, texts: Texts, rows: Rows, count: int, directory: Path, seed: int = 0
+    generator: Generator,
+    texts: Texts,
+    rows: Rows,
+    count: int,
+    directory: Path,
+    seed: int = 0,
+    shown: NDArray[np.float32] | None = None,
 ) -> HalfWay:
-    """`count` half-way latents for texts of training films, drawn once for these weights."""
-    digest = hashlib.sha256(repr((count, seed, generator.sampling)).encode())
+    """`count` half-way latents for texts of training films and what these show, drawn once for these weights."""
+    digest = hashlib.sha256(repr((_EDITION, count, seed, generator.sampling, shown is None)).encode())
     for value in generator.unet.state_dict().values():
         digest.update(value.numpy().tobytes())
     path = directory / f"half-way-{digest.hexdigest()[:16]}.npz"
     if not path.exists():
         rng = np.random.default_rng([seed, *b"half-way"])
-        latents, times, ids, said = [], [], [], []
+        latents, times, ids, said, films = [], [], [], [], []
         for i in range(0, count, 16):
             n = min(16, count - i)
             chosen, draws = rows.draw(n, rng), rng.integers(texts.ids.shape[1], size=n)
             condition = generator.unet.condition(*token_batch(texts.ids[chosen, draws], torch.device("cpu")))
+            if shown is not None:
+                condition = settled_to(condition, torch.from_numpy(shown[chosen]))
             noise = generator.seeded_noise(rng.integers(2**31, size=n).tolist())
-            # The weight of guidance varies, so that the finisher does not depend on one.
-            guidance, end = float(rng.uniform(1.5, 4)), float(rng.uniform(*OWN_TIMES))
+            guidance = float(rng.uniform(*(GUIDANCE if shown is None else LESS_GUIDANCE)))
+            end = float(rng.uniform(*OWN_TIMES))
             steps = max(1, round(generator.sampling.steps * (1 - end) / (1 - min(OWN_TIMES))))
             latents.append(generator.half_way(noise, condition, steps, guidance, 1.0, end).half().numpy())
             times += [end] * n
             ids.append(texts.ids[chosen, draws])
             said.append(texts.said[chosen, draws])
+            films.append(chosen)
         directory.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         with open(part, "wb") as file:
@@ -107,10 +121,11 @@ def own_half_way(
                 times=np.array(times, np.float32),
                 ids=np.concatenate(ids),
                 said=np.concatenate(said),
+                rows=np.concatenate(films),
             )
         os.replace(part, path)
     held = np.load(path)
-    return HalfWay(held["latents"], held["times"], held["ids"], held["said"])
+    return HalfWay(held["latents"], held["times"], held["ids"], held["said"], held["rows"])
 
 
 class Critic(nn.Module):
@@ -163,8 +178,13 @@ class Critic(nn.Module):
             for i, (head, m) in enumerate(zip(self.heads, maps, strict=True))
         ]
         film = self.film(torch.cat([m.mean((2, 3)) for m in maps[len(_BLOCKS) - 2 : len(_BLOCKS)]], 1))
-        fits = (film * self.said(3 * (said.clamp_min(0) - 0.1))).sum(1) * (said[:, 0] >= 0)
+        fits = (film * self.said(3 * (said.clamp_min(0) - 0.1) * (said >= 0))).sum(1) * _known(said)
         return scores, fits
+
+
+def _known(said: Tensor) -> Tensor:
+    """Texts that say anything of which it is known what it says."""
+    return (said >= 0).any(1)
 
 
 class WithCritic(nn.Module):
@@ -191,7 +211,7 @@ def draw_view(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]
 
 
 def draw_shift(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]:
-    """What the reader sees: nearly the whole film, never twice at the same place."""
+    """What a representation is taken of: nearly the whole film, never twice at the same place."""
     side = int(rng.integers(size * 7 // 8, size + 1))
     top, left = (int(v) for v in rng.integers(0, size - side + 1, 2))
     return lambda films: films[:, :, top : top + side, left : left + side]
@@ -211,13 +231,15 @@ class FinisherStage:
         own: HalfWay | None = None,
         directory: Path | None = None,
         imagenet: bool = True,
-        reader: Reader | None = None,
         trunk: Trunk | None = None,
         weights: Mapping[str, float] | None = None,
+        shown: NDArray[np.float32] | None = None,
+        representation: Representation | None = None,
     ) -> None:
-        """`start` is the generator; `own` latents of it; `reader` holds films to their texts; `imagenet` false leaves
-        the critic's network untrained; `trunk` is AlexNet, if the critic looks through it too; `weights` of sources."""
-        self.reader, self.trunk = reader, trunk
+        """`start` is the generator; `own` latents of it; `imagenet` false leaves the critic's network untrained;
+        `trunk` is AlexNet, if the critic looks through it too; `weights` of sources; `shown` are the representations
+        of all films, for a generator that takes one; `representation` gives those of made films."""
+        self.trunk, self.shown, self.representation = trunk, shown, representation
         self.corpus, self.config, self.texts, self.own = corpus, config, texts, own
         self.autoencoder = autoencoder.eval().requires_grad_(False)
         self.start, self.rank, self.directory, self.step = start, rank, directory, 0
@@ -278,15 +300,18 @@ class FinisherStage:
             latents = alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise
             real = self._film(clean)
             maps = self._maps(view(real))
-        asked = told
+        asked, drawn_for = told, rows
         if self.own is not None:
             chosen = rng.choice(len(self.own.times), self.config.batch - count)
+            drawn_for = np.concatenate([rows, self.own.rows[chosen]])
             latents = torch.cat([latents, torch.from_numpy(self.own.latents[chosen]).float().to(device)])
             t = torch.cat([t, torch.from_numpy(self.own.times[chosen]).to(device)])
             ids = np.concatenate([ids, self.own.ids[chosen]])
             asked = torch.cat([told, torch.from_numpy(self.own.said[chosen].astype(np.float32)).to(device)])
         with torch.no_grad():
             condition = bare.network.condition(*token_batch(ids, device))
+            if self.shown is not None:
+                condition = settled_to(condition, torch.from_numpy(self.shown[drawn_for]).to(device))
             late = np.flatnonzero((t.cpu().numpy() >= AGAIN_FROM) & (rng.random(len(t)) < AGAIN))
             again = torch.from_numpy(late[late >= count]).to(device)
             if len(again):
@@ -295,11 +320,25 @@ class FinisherStage:
         film = self._film(made)
         means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
         loss: Tensor = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
-        if self.reader is not None:
-            loss = loss + READ * self.reader.to(device).misses(draw_shift(rng, film.shape[-1])(film), asked)
+        if self.representation is not None:
+            loss = loss + SHOW * self._shows_otherwise(film, real, drawn_for[count:], draw_shift(rng, film.shape[-1]))
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
         opposed = self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
         return opposed + loss
+
+    def _shows_otherwise(
+        self, made: Tensor, real: Tensor, further: NDArray[np.int64], seen: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """How far the representations of made films are from those of the real films they were drawn for."""
+        assert self.representation is not None
+        self.representation.to(made.device)
+        with torch.no_grad():
+            if len(further):
+                films = as_tensor(self.corpus.films[further]).to(made.device)
+                real = torch.cat([real, self._film(self.autoencoder.encode(films))])
+            wanted = self.representation(seen(real))
+        apart: Tensor = (self.representation(seen(made)) - wanted).square().mean()
+        return apart
 
     def _look_again(
         self, finisher: WithCritic, latents: Tensor, times: Tensor, condition: Condition, rng: np.random.Generator
@@ -322,10 +361,10 @@ class FinisherStage:
         each = [hinge(1 - a).mean() + hinge(1 + b).mean() for a, b in zip(on_real, on_made, strict=True)]
         # A real film with the text of another one fits as badly as a made film may.
         other = told.roll(1, 0)
-        known = (told[:, 0] >= 0) & (other[:, 0] >= 0)
-        differs = (known & (other != told).any(1)).to(told.dtype)
+        # It says otherwise: what one states the other excludes.
+        differs = ((other * told == 0) & (other + told == 1)).any(1).to(told.dtype)
         _, misfits = critic(real, other)
-        fits = (hinge(1 - fits_real) * (told[:, 0] >= 0)).mean() + (hinge(1 + fits_made) * (asked[:, 0] >= 0)).mean()
+        fits = (hinge(1 - fits_real) * _known(told)).mean() + (hinge(1 + fits_made) * _known(asked)).mean()
         fits = fits + (hinge(1 + misfits) * differs).mean()
         fixed = {name: value.detach() for name, value in critic.named_parameters()}
         opposed, fitting = functional_call(critic, fixed, (made, asked))
@@ -345,6 +384,8 @@ class FinisherStage:
         clean = self.autoencoder.encode(films)
         noise = torch.from_numpy(np.random.default_rng(5).standard_normal(tuple(clean.shape), np.float32))
         condition = bare.network.condition(*token_batch(self.texts.ids[rows, 0], torch.device("cpu")))
+        if self.shown is not None:
+            condition = settled_to(condition, torch.from_numpy(self.shown[rows]))
         sheet, figures = [films[:6]], dict[str, float]()
         for time in (0.5, 0.7):
             t = torch.full((len(rows),), time)

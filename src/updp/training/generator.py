@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from updp.models.generator import Condition, Generator, UNet
+from updp.models.generator import Condition, Generator, UNet, settled
 from updp.models.samplers import Sampling, alpha, sigma
 from updp.models.vlm import VisionLanguage, sentence
 from updp.training.augment import NUMBERS, change
@@ -29,7 +29,7 @@ from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
 from updp.training.figures import relative_power
 from updp.training.loop import StageConfig, TrainingError
-from updp.training.prompts import ATTRIBUTES, tell
+from updp.training.prompts import ATTRIBUTES, encode_statements, findings_first, report_words, tell
 from updp.training.sheet import write_sheet
 from updp.training.zones import Zones
 
@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 #: Share of films trained without text: the unconditional prediction of classifier-free guidance.
 UNCONDITIONAL = 0.1
+#: Of a U-Net with a representation, shares of films trained without it, and with it but without text.
+OPEN, WORDLESS = 0.1, 0.1
 #: Weight of the loss of the attribute head, beside the diffusion loss.
 SAID = 0.05
+LATE = 0.6  # below it a finisher has taken over
 DRAWS, LENGTH = 12, 48  # texts per film, and tokens per text
+_EDITION = 2  # of how texts are drawn
 #: The prompts of the sheets. Rows of one seed show whether films follow side and place.
 SHEET = (
     *("No acute cardiopulmonary abnormality. The lungs are clear. Heart size is normal.",) * 3,
@@ -78,7 +82,7 @@ class Texts:
     """Texts of every film as token ids, and what each says where that is known."""
 
     ids: NDArray[np.int32]  # films × draws × length, 0 is padding
-    said: NDArray[np.int8]  # films × draws × attributes; -1 where the text is the report's own
+    said: NDArray[np.int8]  # films × draws × attributes: 1 stated, 0 excluded, -1 left open
 
     def usable(self) -> NDArray[np.bool_]:
         """Films with a text: more tokens than the two that begin and end an empty one."""
@@ -86,25 +90,32 @@ class Texts:
         return enough
 
 
-def text_of(corpus: Corpus, row: int, zones: Zones, rng: np.random.Generator) -> tuple[str, set[str] | None]:
-    """A text of a film, and what it says; None where the words are its report's."""
+def text_of(corpus: Corpus, row: int, zones: Zones, rng: np.random.Generator) -> tuple[str, NDArray[np.int8]]:
+    """A text of a film, and what it says (`encode_statements`)."""
     own, observed = corpus.sentences[row], corpus.observed(row)
+    open_ = np.full(len(ATTRIBUTES), -1, np.int8)
     if own and (observed is None or rng.random() < 0.7):
         kept = [s for s in own if rng.random() < 0.85] or list(own)
-        if rng.random() < 0.4:
+        order = rng.random()
+        if order < 0.2:
             kept = [kept[i] for i in rng.permutation(len(kept))]
-        return " ".join(kept), None
+        elif order < 0.8:  # as prompts of a release are ordered
+            kept = findings_first(kept)
+        text = " ".join(kept)
+        stated = report_words(text)
+        return text, open_ if stated is None else encode_statements(stated, complete=True)
     if observed is None:
-        return "", None
+        return "", open_
     places = {name: place for name in observed if (place := zones.place(row, name)) is not None}
-    return tell(observed, str(corpus.views[row]), places, rng)
+    text, words = tell(observed, str(corpus.views[row]), places, rng)
+    return text, encode_statements(words, complete=not np.isnan(corpus.labels[row, 0]))
 
 
 def draw_texts(
     corpus: Corpus, tokenizer: Any, length: int, directory: Path, draws: int = DRAWS, seed: int = 0
 ) -> Texts:
     """`draws` texts of every film, cut to `length` tokens; kept in `directory` for these films and this tokenizer."""
-    words = tokenizer.to_str() + repr((length, draws, seed, ATTRIBUTES)) + "\n".join(corpus.ids.tolist())
+    words = tokenizer.to_str() + repr((_EDITION, length, draws, seed, ATTRIBUTES)) + "\n".join(corpus.ids.tolist())
     path = directory / f"texts-{hashlib.sha256(words.encode()).hexdigest()[:16]}.npz"
     if not path.exists():
         zones, closing = Zones(corpus), tokenizer.token_to_id("[SEP]")
@@ -118,8 +129,7 @@ def draw_texts(
                 if len(tokens) > length:
                     tokens = [*tokens[: length - 1], closing]
                 ids[row, k, : len(tokens)] = tokens
-                if says is not None:
-                    said[row, k] = [name in says for name in ATTRIBUTES]
+                said[row, k] = says
         directory.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         with open(part, "wb") as file:
@@ -154,12 +164,14 @@ def token_batch(ids: NDArray[np.int32], device: torch.device) -> tuple[Tensor, T
 
 def said_loss(unet: UNet, condition: Condition, said: NDArray[np.int8]) -> Tensor:
     """Loss of the attribute head: what composed sentences say, predicted from the text tower's states."""
-    known = torch.from_numpy(np.flatnonzero(said[:, 0] >= 0)).to(condition.states.device)
-    if unet.attributes is None or not len(known):
+    if unet.attributes is None or not (said >= 0).any():
         return condition.states.new_zeros(())
-    logits = unet.attributes(sentence(condition.states[known], condition.mask[known]))
-    wanted = torch.from_numpy(said[said[:, 0] >= 0].astype(np.float32)).to(logits.device)
-    return functional.binary_cross_entropy_with_logits(logits, wanted)
+    logits = unet.attributes(sentence(condition.states, condition.mask))
+    wanted = torch.from_numpy(said.astype(np.float32)).to(logits.device)
+    each = functional.binary_cross_entropy_with_logits(logits, wanted.clamp_min(0), reduction="none")
+    known = (wanted >= 0).to(each)
+    loss: Tensor = (each * known).sum() / known.sum()
+    return loss
 
 
 def v_errors(predict: Callable[[Tensor, Tensor], Tensor], clean: Tensor, t: Tensor, rng: np.random.Generator) -> Tensor:
@@ -219,13 +231,17 @@ class GeneratorStage:
         weights: Mapping[str, float],
         directory: Path,
         sampling: Sampling | None = None,
+        shown: NDArray[np.float32] | None = None,
+        late: float = 0.0,
     ) -> None:
-        """`vlm` only brings the tokenizer for the sheets; `start` is what the text stage gave."""
+        """`vlm` only brings the tokenizer for the sheets; `start` is what the text stage gave; `shown` are the
+        representations of all films, for a U-Net that takes one; a share `late` of the times lies where no finisher
+        has taken over."""
         self.corpus, self.config, self.texts, self.directory = corpus, config, texts, directory
         self.autoencoder = autoencoder.eval().requires_grad_(False)
         self.vlm, self.sampling, self.step = vlm, sampling, 0
         self.rows = Rows(corpus, texts, weights)
-        self.model_config = start.config
+        self.model_config, self.shown, self.late = start.config, shown, late
         self.empty = vlm.tokenize([""])[0][0].numpy()
         self.module: nn.Module = self.build()
         self.module.load_state_dict(start.state_dict())
@@ -241,16 +257,41 @@ class GeneratorStage:
         rows, draws = self.rows.draw(count, rng), rng.integers(self.texts.ids.shape[1], size=count)
         films, numbers = change(as_tensor(self.corpus.films[rows]), rng)
         ids, said = self.texts.ids[rows, draws].copy(), self.texts.said[rows, draws].copy()
-        dropped = rng.random(count) < UNCONDITIONAL
+        chance = rng.random(count)
+        dropped = chance < UNCONDITIONAL
+        open_ = dropped
+        if self.shown is not None:  # the rest of the stretch: text without representation, and the other way round
+            open_ = chance < UNCONDITIONAL + OPEN
+            dropped = dropped | (chance > 1 - WORDLESS)
         ids[dropped], said[dropped] = 0, -1
         ids[dropped, : len(self.empty)] = self.empty
-        condition = bare.condition(*token_batch(ids, device))
+        condition = self._settled(bare.condition(*token_batch(ids, device)), rows, ~open_)
         # Evenly spread times within a batch make its loss far less noisy than independent ones.
-        t = torch.from_numpy(((np.arange(count) + rng.random()) / count).astype(np.float32))
+        t = torch.from_numpy(self._times((np.arange(count) + rng.random()) / count).astype(np.float32))
         with torch.no_grad():
             clean = self.autoencoder.encode(films)
         error = self._errors(module, clean, t, condition, numbers.to(device), rng, device)
         return error.mean() + SAID * said_loss(bare, condition, said)
+
+    def _times(self, even: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Evenly spread places in [0, 1] as times, of which a share of `late` lies above `LATE`."""
+        if not self.late:
+            return even
+        early = 1 - self.late
+        return np.where(even < early, even / early * LATE, LATE + (even - early) / self.late * (1 - LATE))
+
+    def _settled(
+        self, condition: Condition, rows: NDArray[np.int64], here: NDArray[np.bool_] | None = None
+    ) -> Condition:
+        """The condition with what these films show, where `here` says so."""
+        if self.shown is None:
+            return condition
+        shown = torch.from_numpy(self.shown[rows]).to(condition.states)
+        with_it = settled(condition, shown)
+        if here is None or with_it.representation is None:
+            return with_it
+        kept = torch.from_numpy(here).to(condition.states)[:, None]
+        return Condition(with_it.states, with_it.mask, with_it.representation * kept)
 
     def _errors(
         self,
@@ -279,7 +320,7 @@ class GeneratorStage:
         for i in range(0, len(rows), 32):
             part = rows[i : i + 32]
             clean = self.autoencoder.encode(as_tensor(self.corpus.films[part]))
-            condition = bare.condition(*token_batch(self.texts.ids[part, 0], device))
+            condition = self._settled(bare.condition(*token_batch(self.texts.ids[part, 0], device)), part)
             errors.append(self._errors(bare, clean, times[i : i + 32], condition, None, rng, device))
         figures = {"validation loss": float(torch.cat(errors).mean())}
         if device.type == "cpu":

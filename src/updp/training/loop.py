@@ -109,7 +109,7 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
                 raise TrainingError(f"{candidate} has checkpoint format {state.get('format')}, not {FORMAT}; delete it")
             return state
     if candidates:
-        raise TrainingError(f"checkpoint {path} is corrupt and no earlier one is intact; delete it to start afresh")
+        raise TrainingError(f"checkpoint {path} is corrupt and no earlier one is intact; delete it to start again")
     return None
 
 

@@ -62,5 +62,5 @@ class Muon(torch.optim.Optimizer):
 
 def takes(name: str, weight: nn.Parameter) -> bool:
     """Whether Muon learns this weight of a U-Net: a matrix or kernel between features, not at an end, not of text."""
-    ends = ("first.", "last.", "text.", "attributes.", "augmentation.", "time.", "sentence.")
+    ends = ("first.", "last.", "text.", "attributes.", "augmentation.", "time.", "sentence.", "prior.", "shown.")
     return weight.ndim >= 2 and not name.removeprefix("module.").startswith(ends)

@@ -1,13 +1,14 @@
 """The text a film is described by: report sentences with every identifier gone, or sentences composed from labels.
 
 A label says no side; where the film itself shows one (`updp.training.zones`), the sentence names it.
+Sentences that state a finding come first, since a long prompt is cut at its end.
 No age, sex, date or name is ever part of it: a generator cannot learn to draw what its prompts never hold.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,16 @@ from updp.domains.chest.labels import FINDINGS, LABELS
 from updp.domains.chest.words import compose, phrases
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from updp.reports import Detector
     from updp.training.zones import Place
 
+_APPEARANCES = ("Typical Appearance", "Indeterminate Appearance", "Atypical Appearance")
+_VIEWS, _SIDES = ("PA", "AP"), ("right", "left", "bilateral")
+_ZONES, _SIZES = ("upper", "mid", "lower"), ("small", "moderate", "large")
 #: What a sentence can say, in the order of the generator's attribute head.
-ATTRIBUTES = (
-    *FINDINGS,
-    *("Lung Opacity", "Normal", "Typical Appearance", "Indeterminate Appearance", "Atypical Appearance"),
-    *("PA", "AP", "right", "left", "bilateral", "upper", "mid", "lower", "small", "moderate", "large"),
-)
+ATTRIBUTES = (*FINDINGS, "Lung Opacity", "Normal", *_APPEARANCES, *_VIEWS, *_SIDES, *_ZONES, *_SIZES)
 
 # A title is no end of a sentence: the name after it must go with it.
 _SENTENCE = re.compile(r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<=[.!?])\s+", re.IGNORECASE)
@@ -58,6 +60,46 @@ def clean_sentences(report: Report, detector: Detector | None = None) -> list[st
                 seen.setdefault(sentence)
             start = end
     return list(seen)
+
+
+def findings_first(sentences: Sequence[str]) -> list[str]:
+    """Sentences that state a finding, then all others, each in the order of the report."""
+    from updp.reports.findings import findings_in_sentence
+
+    stated = [any(finding.present for finding in findings_in_sentence(sentence)) for sentence in sentences]
+    order = sorted(range(len(sentences)), key=lambda i: not stated[i])
+    return [sentences[i] for i in order]
+
+
+def encode_statements(words: Collection[str], complete: bool) -> NDArray[np.int8]:
+    """For each attribute 1 where a text states it, 0 where it excludes it, -1 where it leaves it open.
+
+    `complete`: a finding that the text does not name is absent. Of views, sides, zones and sizes, one that is named
+    excludes the others.
+    """
+    normal = "Normal" in words
+    out = {name: -1 for name in ATTRIBUTES}
+    if complete or normal:
+        out.update(dict.fromkeys(FINDINGS, 0))
+    if normal:
+        out.update(dict.fromkeys(("Lung Opacity", *_APPEARANCES), 0))
+    elif set(words) & {*FINDINGS, "Lung Opacity", *_APPEARANCES}:
+        out["Normal"] = 0
+    for group in (_APPEARANCES, _VIEWS, _SIDES, _ZONES, _SIZES):
+        if set(words) & set(group):
+            out.update(dict.fromkeys(group, 0))
+    out.update(dict.fromkeys(words, 1))
+    return np.array([out[name] for name in ATTRIBUTES], np.int8)
+
+
+def report_words(text: str) -> set[str] | None:
+    """The attributes that the words of a report state: findings, or that there are none; None where that is open."""
+    from updp.reports.findings import labels_of
+
+    labels = labels_of(text, LABELS)
+    if labels is None:
+        return None
+    return set(labels) & set(ATTRIBUTES) if labels else {"Normal"}
 
 
 def describe(

@@ -26,7 +26,6 @@ from updp.models.lpips import Lpips, installed_weights, read_trunk
 from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
 from updp.models.samplers import Sampling
 from updp.models.vlm import VisionLanguage
-from updp.training.attributes import AttributesStage, Reader
 from updp.training.autoencoder import CodeStage, DecoderStage, WithAdversary
 from updp.training.card import card, describe_pack
 from updp.training.classifier import ClassifierStage
@@ -34,20 +33,21 @@ from updp.training.codes import codes_of
 from updp.training.config import PackConfig
 from updp.training.corpus import Corpus, load_corpus, prepare_corpus
 from updp.training.finisher import FOUND, FinisherStage, Trunk, own_half_way
-from updp.training.generator import GeneratorStage, GeneratorTextStage, Rows, Texts, draw_texts, unet_config
+from updp.training.generator import GeneratorStage, GeneratorTextStage, Rows, draw_texts, unet_config
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
+from updp.training.representation import PriorStage, representations
 from updp.training.thresholds import thresholds
 from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
 
 #: Keys of `PackConfig` that are stages, in the order they run; a checkpoint bears the name with hyphens.
 STAGES = (
-    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "attributes"),
+    *("code", "decoder", "vlm", "vlm_text", "generator_text", "generator", "generator_prior"),
     *("generator_finisher", "decoder_own"),
     *("identity", "classifier"),
 )
-_MAY_LACK = ("attributes", "generator_finisher", "decoder_own")  # stages that a run may leave out
+_MAY_LACK = ("generator_prior", "generator_finisher", "decoder_own")  # stages that a run may leave out
 Say = Callable[[str], None]
 
 
@@ -147,36 +147,38 @@ class Recipe(StagesOf):
     ) -> tuple[UNet, Any]:
         """The U-Net, and latents it draws for the decoder's last phase (None if there is none)."""
         model = unet_config(autoencoder, vlm.tokenizer, self.config.generator_model)
+        shown, representation = None, None
+        if size := self.config.representation:
+            representation, shown = representations(self.corpus, vlm, size, self.directory)
+            model["representation"] = size
         weights = self.config.source_weights
         texts = draw_texts(self.corpus, vlm.tokenizer, model["length"], self.directory, seed=self.config.seed)
         first = GeneratorTextStage(self.corpus, self.config.generator_text, texts, model, weights)
         start: UNet = self._run(first, self.config.generator_text, stop_after)
         config, sampling = self.config.generator, Sampling(**self.config.sampling)
-        stage = GeneratorStage(self.corpus, config, autoencoder, vlm, texts, start, weights, self.directory, sampling)
+        finishes = self.config.generator_finisher.steps and self.config.finisher
+        stage = GeneratorStage(
+            self.corpus, config, autoencoder, vlm, texts, start, weights, self.directory, sampling, shown,
+            self.config.late if finishes else 0.0,
+        )  # fmt: skip
         module: UNet = self._run(stage, config, stop_after)
-        if (last := self.config.generator_finisher).steps and self.config.finisher:
+        if shown is not None and representation is not None:
+            prior = PriorStage(self.corpus, self.config.generator_prior, texts, module, shown, representation, weights)
+            module.load_prior(self._run(prior, self.config.generator_prior, stop_after))
+        if finishes:
+            last = self.config.generator_finisher
             drawing = Generator(module, autoencoder, vlm, self.config.size, sampling)
             count = self.config.half_way
             rows = Rows(self.corpus, texts, weights, FOUND)
-            own = own_half_way(drawing, texts, rows, count, self.directory, self.config.seed) if count else None
+            seed = self.config.seed
+            own = own_half_way(drawing, texts, rows, count, self.directory, seed, shown) if count else None
             finisher = FinisherStage(
                 self.corpus, last, autoencoder, texts, module, self.config.finisher, own, self.directory,
-                self.config.imagenet, self.reader(texts, stop_after), self.trunk(), weights,
+                self.config.imagenet, self.trunk(), weights, shown, representation,
             )  # fmt: skip
             module = finisher.finished(self._run(finisher, last, stop_after))
         wanted = self.config.own_latents if self.config.decoder_own.steps else 0
         return module, stage.own_latents(module, wanted, self.config.seed) if wanted else None
-
-    def reader(self, texts: Texts, stop_after: float | None = None) -> Reader | None:
-        """What holds the finisher to its texts; None where no stage of that kind is asked for."""
-        config = self.config.attributes
-        if not config.steps:
-            return None
-        stage = AttributesStage(
-            self.corpus, config, texts, self.config.encoder_size, self.imagenet(), self.config.frozen, self.directory,
-            self.config.looks,
-        )  # fmt: skip
-        return stage.reader(self._run(stage, config, stop_after))
 
     def identity(self, start: EfficientNetLite0 | None, stop_after: float | None = None) -> Identity:
         config = self.config.identity

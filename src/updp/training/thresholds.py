@@ -16,7 +16,7 @@ from updp.training.corpus import Corpus
 
 
 def thresholds(
-    pack: Pack, corpus: Corpus, people: NDArray[np.float32], pictures: NDArray[np.float32]
+    pack: Pack, corpus: Corpus, identities: NDArray[np.float32], pictures: NDArray[np.float32]
 ) -> dict[str, Any]:
     """`identity_same`: one in a thousand pairs of different patients lies above. `identity_copy`, `pixel_copy`: one
     in a thousand unseen films lies nearer to a training film. `finding_present`: nine in ten films with the finding
@@ -35,7 +35,7 @@ def thresholds(
             present[name] = round(float(np.quantile(positive, 0.1)), 4)
     return {
         "identity_same": round(same, 4),
-        "identity_copy": round(float(np.quantile(nearest(own, people), 0.999)), 4),
+        "identity_copy": round(float(np.quantile(nearest(own, identities), 0.999)), 4),
         "pixel_copy": round(float(np.quantile(nearest(codes, pictures), 0.999)), 4),
         "finding_present": present,
     }
