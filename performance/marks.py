@@ -7,13 +7,16 @@ Codes are made by zxing-cpp, and decoded by zxing-cpp and OpenCV. A film that wa
 
     python performance/marks.py --films FOLDER [--each 25] [--clean FOLDER ...] [--films-each 50] [--seed 0]
 
-Scripts whose Noto font is not installed are passed over (Debian packages fonts-noto-core and fonts-noto-cjk).
+Scripts whose Noto font is not installed are passed over (Debian packages fonts-noto-core and fonts-noto-cjk;
+fonts-liberation for the Latin ones). ``UPDP_FONTS`` names another folder than /usr/share/fonts.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,10 +36,12 @@ from updp.screening.burned_in import TextScreen
 Film = NDArray[np.float32]
 
 DEJAVU = str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
-NOTO = "/usr/share/fonts/truetype/noto/NotoSans{}-Regular.ttf"
-CJK = "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc"
+#: Where fonts are; ``UPDP_FONTS`` names another folder of the same form.
+FONTS = Path(os.environ.get("UPDP_FONTS", "/usr/share/fonts"))
+NOTO = str(FONTS / "truetype/noto/NotoSans{}-Regular.ttf")
+CJK = str(FONTS / "opentype/noto/NotoSansCJK-Regular.ttc")
 LATIN = tuple(
-    f"/usr/share/fonts/truetype/liberation/Liberation{name}.ttf"
+    str(FONTS / f"truetype/liberation/Liberation{name}.ttf")
     for name in ("Sans-Bold", "Mono-Regular", "Serif-Regular", "SansNarrow-Regular")
 )
 
@@ -309,7 +314,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--films", type=Path, required=True, help="folder of chest films to draw on")
     parser.add_argument("--each", type=int, default=25, help="films per class")
-    parser.add_argument("--classes", nargs="*", choices=CLASSES, default=CLASSES, help="classes to draw")
+    parser.add_argument("--classes", nargs="*", choices=CLASSES, default=CLASSES, help="screen these (all are drawn)")
     parser.add_argument("--clean", type=Path, nargs="*", default=[], help="folders of films to screen as they are")
     parser.add_argument("--films-each", type=int, default=50, help="films of each such folder")
     parser.add_argument("--save", type=Path, help="folder for pictures of what was painted on films as they are")
@@ -323,18 +328,25 @@ def main() -> int:
         "| marks | films | decodable before | decodable after | legible after | kept back |\n|---|---|---|---|---|---|"
     )
     total = np.zeros(5, dtype=int)
-    for number, kind in enumerate(args.classes):
+    for number, kind in enumerate(CLASSES):
         row = np.zeros(5, dtype=int)
         for turn in range(args.each):
             film = load(paths[number * args.each + turn], SIDES[turn % len(SIDES)], rng)
             drawn = mark(film, kind, rng, turn)[0]
+            if kind not in args.classes:
+                continue
             row[:2] += (1, drawn.says is not None and decoded(drawn, film))
             try:
                 after = screen.screen(film).pixels
             except Refused:
                 row[4] += 1
                 continue
-            row[2:4] += (drawn.says is not None and decoded(drawn, after), left(drawn, film, after) > LEGIBLE)
+            share = left(drawn, film, after)
+            row[2:4] += (drawn.says is not None and decoded(drawn, after), share > LEGIBLE)
+            if share > LEGIBLE:
+                print(f"{kind}, film {turn}: {share:.2f} of the contrast left", file=sys.stderr, flush=True)
+        if kind not in args.classes:
+            continue
         total += row
         print(f"| {kind} | " + " | ".join(map(str, row)) + " |", flush=True)
     print("| **all** | " + " | ".join(map(str, total)) + " |\n")

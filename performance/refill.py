@@ -26,6 +26,8 @@ from updp.reports.lexicon import names as listed_names
 from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "held_out"
+#: What stands before an identifier and is none: a title, the word for a place in the house.
+_ANNOUNCED = re.compile(r"(?:Dr\.?|Prof\.?|Ward|Room|[Bb]ed) ")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 LOCALES = [
     "en_US",
@@ -260,7 +262,8 @@ def fill(template: str, value: Filler) -> tuple[str, list[dict[str, object]]]:
         text += template[end : match.start()]
         made = value(match.group(1))
         if match.group(1) in KIND:
-            start = len(text) + (re.match(r"(?:(?:Dr|Prof)\.? )?", made) or re.match("", made)).end()  # type: ignore[union-attr]
+            announced = _ANNOUNCED.match(made)
+            start = len(text) + (announced.end() if announced else 0)
             spans.append({"start": start, "end": len(text) + len(made), "category": KIND[match.group(1)]})
         text += made
         end = match.end()

@@ -12,7 +12,7 @@ from updp.reports.lexicon import names
 from updp.reports.rules import Rules
 from updp.reports.synthesis import LABELS, Synthesizer, in_training
 from updp.reports.tagger import Features, Tagger, write_weights
-from updp.reports.train_tagger import encode, sentences
+from updp.reports.train_tagger import encode, forget, sentences
 
 SENTENCES = ["The lungs are clear.", "No pleural effusion."]
 
@@ -73,3 +73,14 @@ def test_carriers_of_training_and_test_are_disjoint() -> None:
         lines = {line.replace("\\n", "\n") for line in path.read_text("utf-8").splitlines() if line and line[0] != "#"}
         assert not lines & train
     assert synthesis.LABELS
+
+
+def test_the_tagger_forgets_neighbours_and_never_the_word_itself() -> None:
+    row = [b"w=film", b"ls=g0s0v3x", b"-1w=seen", b"+1w=of", b"-c=seen|x", b"-1l=g0s0v3x"]
+    none, some, all_ = (forget([([row] * 200, ["O"] * 200)], share, random.Random(1))[0][0] for share in (0, 0.4, 1))
+    assert none == [row] * 200
+    assert all(kept == [row[0], row[1], row[5]] for kept in all_)
+    left = sum(b"-1w=seen" in kept for kept in some)
+    assert 80 < left < 160
+    assert all(row[0] in kept for kept in some)
+    assert some == forget([([row] * 200, ["O"] * 200)], 0.4, random.Random(1))[0][0]

@@ -250,6 +250,41 @@ def test_a_side_marker_of_one_stroke_stays():
     assert screen([Line((20, 20, 20, 26), "R", 0.99, strokes=1, found=0.7)]).boxes[0].painted is False
 
 
+@pytest.mark.parametrize(
+    ("found", "rect", "painted"),
+    [
+        (0.6, (20, 20, 34, 46), 1),  # initials below the marker that no reading explains
+        (0.6, (20, 20, 18, 20), 0),  # the marker once more
+        (0.3, (20, 20, 34, 46), 0),  # the detector is not sure of it
+        (0.6, (120, 20, 34, 46), 0),  # elsewhere
+    ],
+)
+def test_a_sure_place_around_a_marker_that_nobody_can_read_holds_more_than_the_marker(found, rect, painted):
+    marker = Line((30, 21, 12, 14), "L", 0.99, strokes=1, found=0.4)
+    around = Line(rect, "", 0.2, strokes=0, found=found)
+    assert sum(box.painted for box in screen([marker, around]).boxes) == painted
+
+
+class Halves:
+    """An OCR that reads a side marker in the whole of a place and what it is told in each half."""
+
+    def __init__(self, *halves: str) -> None:
+        self.halves = halves
+
+    def recognize_txt(self, views):
+        texts = [self.halves[i % len(self.halves)] for i in range(len(views))]
+        return type("Read", (), {"txts": texts, "scores": [0.9] * len(texts)})
+
+
+@pytest.mark.parametrize(("halves", "strokes"), [(("L", "VS"), 2), (("L", "I"), 1)])
+def test_initials_joined_to_a_marker_are_told_by_the_halves_of_its_place(halves, strokes):
+    reader = burned_in.RapidReader.__new__(burned_in.RapidReader)
+    reader._ocr = Halves(*halves)
+    marker = Line((0, 0, 33, 40), "L", 0.95, strokes=1, found=0.7)
+    [line] = reader._with_halves([(marker, np.zeros((40, 33), np.uint8))])
+    assert line.strokes == strokes
+
+
 def test_a_place_in_doubt_is_painted_once():
     mark = UNREADABLE[0]
     result = screen([mark], [mark], [mark], [mark], [mark])

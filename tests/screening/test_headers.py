@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import re
+import struct
 from types import SimpleNamespace
 
 import pytest
@@ -257,11 +258,11 @@ def test_a_cleaner_can_be_sent_to_a_worker():
 
 @pytest.mark.parametrize(
     ("scheme", "kept"),
-    [("SCT", "Plain chest X-ray by Jones"), ("99LOCAL", "Plain chest X-ray by"), ("", "Plain chest X-ray by")],
+    [("SCT", "Thoracic incision"), ("99LOCAL", "Thoracic"), ("", "Thoracic")],
 )
 def test_meanings_of_a_hospitals_own_codes_are_cleaned_like_descriptions(scheme, kept):
     item = Dataset()
-    item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = "1", scheme, "Plain chest X-ray by Jones"
+    item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = "1", scheme, "Thoracic incision"
     cleaned = clean(through_file(film(ProcedureCodeSequence=Sequence([item]))), Nothing())
     assert cleaned.ProcedureCodeSequence[0].CodeMeaning == kept
 
@@ -634,3 +635,73 @@ def test_a_palette_stays_only_on_a_film_that_uses_one(photometric):
     ds = film(PhotometricInterpretation=photometric)
     ds.add_new(tag_for_keyword("RedPaletteColorLookupTableData"), "OW", palette)
     assert (palette in raw_file(clean(through_file(ds)))) == (photometric == "PALETTE COLOR")
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "left"),
+    [
+        ("DistanceSourceToDetector", "4821.3377", b"4821.3377"),
+        ("DistanceSourceToDetector", "4.8213377E7", b"4.8213377E7"),
+        ("DistanceSourceToDetector", "482133770", b"48213377"),
+        ("PixelSpacing", ["0.148213377", "0.148213377"], b"48213377"),
+        ("ExposureInmAs", 48213377.0, struct.pack("<d", 48213377.0)),
+        ("FieldOfViewDimensionsInFloat", [48213377.0, 1.0], struct.pack("<f", 48213377.0)),
+        ("SimpleFrameList", [1, 48213377], struct.pack("<I", 48213377)),
+        ("FrameIncrementPointer", 0x48213377, struct.pack("<HH", 0x4821, 0x3377)),
+    ],
+)
+def test_the_patients_number_goes_however_a_number_is_written(keyword, value, left):
+    ds = film(PatientID="48213377")
+    setattr(ds, keyword, value)
+    assert left not in raw_file(clean(through_file(ds), patient_id="48213377"))
+
+
+@pytest.mark.parametrize("value", ["0.1482", "4821.5", "1.5E2"])
+def test_other_numbers_stay(value):
+    ds = film(PatientID="48213377", DistanceSourceToDetector=value)
+    assert value.encode() in raw_file(clean(through_file(ds), patient_id="48213377"))
+
+
+_NAMED = "Quimblethorpe"  # nowhere else in the header
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        {"CodeValue": "51185008", "CodeMeaning": _NAMED},
+        {"CodeValue": "51185008", "CodeMeaning": f"Zelda {_NAMED}"},
+        {"CodeValue": _NAMED, "CodeMeaning": "Chest"},
+        {"CodeValue": "51185008", "CodingSchemeVersion": _NAMED, "CodeMeaning": "Chest"},
+    ],
+)
+def test_a_name_does_not_pass_as_a_code_of_a_published_scheme(code):
+    item = Dataset()
+    for keyword, value in {"CodingSchemeDesignator": "SCT", **code}.items():
+        setattr(item, keyword, value)
+    ds = film(AnatomicRegionSequence=Sequence([item]))
+    assert _NAMED.encode() not in raw_file(clean(through_file(ds)))
+
+
+def test_a_code_of_a_published_scheme_keeps_its_meaning():
+    item = Dataset()
+    item.CodeValue, item.CodingSchemeDesignator, item.CodeMeaning = "51185008", "SCT", "Entire thorax"
+    cleaned = clean(through_file(film(AnatomicRegionSequence=Sequence([item]))), detector=Nothing())
+    assert cleaned.AnatomicRegionSequence[0].CodeMeaning == "Entire thorax"
+
+
+@pytest.mark.parametrize(
+    ("tag", "vr"),
+    [
+        (0x7FE00001, "OV"),
+        (0x7FE00002, "OV"),
+        (0x7FE00008, "OF"),
+        (0x7FE00009, "OD"),
+        (0x00281200, "OW"),
+        (0x00281204, "OW"),
+        (0x00281211, "OW"),
+    ],
+)
+def test_no_second_film_and_no_unused_table_stands_beside_the_film(tag, vr):
+    ds = film()
+    ds.add_new(tag, vr, b"QUIMBLET")
+    assert b"QUIMBLET" not in raw_file(clean(through_file(ds)))

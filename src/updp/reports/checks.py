@@ -1,6 +1,6 @@
 """What a regular expression of the pattern table cannot say: a date that exists, a street that is no CT scan.
 
-A pattern names its check in ``data/patterns.toml``; a check is told the match and the text it stands in.
+A pattern names its check in ``data/patterns.toml``; a check gets the match and the text that it stands in.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from updp.reports.lexicon import names, places, vocabulary, whitelist, word_class
+from updp.reports.lexicon import dicom_keywords, names, places, vocabulary, whitelist, word_class
 
 DATE_SIGNS = re.compile(r"[/.-]")
 _SHORT_MONTH = re.compile(r"(?:\d{1,2}\s?)?(?:mar|dec|sep|may)$")
@@ -155,7 +155,7 @@ def _groups(match: re.Match[str], text: str) -> bool:
 
 
 _NAME_JUST_BEFORE = re.compile(
-    r"(?:[A-Z][A-Za-z'-]+,? |[A-Za-z]: ?|[(#] ?|\b(?:up|into|under|pull|open|find|against) )$"
+    r"(?:[A-Z][A-Za-z'-]+,? |[A-Za-z]: ?|[(#] ?|\b(?:up|into|under|pull|open|find|against|numbers?|numbers?,) )$"
 )
 
 
@@ -435,6 +435,27 @@ def _handle(match: re.Match[str], text: str) -> bool:
     return vocabulary().get(value, "0") < "2" and value not in _white()
 
 
+def _camel(match: re.Match[str], text: str) -> bool:
+    """Two names without a space, or a name with an initial behind it: no part is a word, and it is no keyword."""
+    one, two = match["one"].lower(), match["two"].lower()
+    words, known = vocabulary(), names()
+    if match["v"].lower() in dicom_keywords() or words.get(one + two, "0") > "0" or one in _white():
+        return False
+    if len(two) < 3:
+        return len(two) == 1 and one.islower() and match["one"].islower() and len(one) > 4 and one not in words
+    if two in _white():
+        return False
+    if one in words or two in words:
+        return max(known.get(one, "00U")[0], "0") >= "2" and max(known.get(two, "00U")[:2]) >= "2"
+    return len(one) > 3 and len(two) > 3
+
+
+def _spelled(match: re.Match[str], text: str) -> bool:
+    """Letters between hyphens that make no word and no term."""
+    word = match["v"].replace("-", "").lower()
+    return word not in _white() and vocabulary().get(word, "0") < "2"
+
+
 def _nickname(match: re.Match[str], text: str) -> bool:
     """ "Tree ("bud") Pattern" is none: the first can be a given name or is no word, and none is a term."""
     known, words = names(), vocabulary()
@@ -528,6 +549,8 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "age_of": _age_of,
     "age_slash": _age_slash,
     "handle": _handle,
+    "camel": _camel,
+    "spelled": _spelled,
     "nickname": _nickname,
     "by_name": _by_name,
     "called": _called,

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from updp.reports.edges import beside, widen
-from updp.reports.lexeme import Lexeme, is_medical
-from updp.reports.lexicon import word_class
+from updp.reports.lexeme import TERM_ENDINGS, Lexeme, is_medical
+from updp.reports.lexicon import dicom_keywords, word_class
 from updp.reports.merge import cut, joined, merge
 from updp.reports.rules import Reading, Rules, found, heads_name
 from updp.reports.tagger import Features, Tagger, kept_features, windows
@@ -66,14 +66,6 @@ _MONTH_OR_DAY = re.compile(
 _DATE_WORDS = word_class("months") | word_class("weekdays") | word_class("date_words")
 
 
-@lru_cache(maxsize=1)
-def _dicom_keywords() -> frozenset[str]:
-    """Keywords of DICOM attributes in lower case; one word alone may be a town's."""
-    from pydicom.datadict import keyword_dict
-
-    return frozenset(name.lower() for name in keyword_dict if sum(c.isupper() for c in name) > 1)
-
-
 class Detector:
     """All layers, loaded once. ``extra_block`` and ``extra_allow`` are the policy's own terms."""
 
@@ -121,13 +113,15 @@ class Detector:
         labels = tagger.tag(self._features.rows(known, first, last, read.small))
         strangers: set[int] = set()
         for i, label in enumerate(labels):
-            if label == "O" and (k := known[first + i]).level == 2 and k.size > 2 and k.alpha:
+            if label != "O" or (k := known[first + i]).level < 1 or k.size < 3 or not k.alpha:
+                continue
+            if k.level == 2 or (not (k.small or k.upper) and first + i and known[first + i - 1].small):
                 doubt = 1.0 - tagger.certainty("O", i)
-                if doubt > NAME_THRESHOLD and k.size > 3:
+                if doubt > NAME_THRESHOLD and (k.size > 3 or k.level == 1):
                     best = max(_OPENINGS, key=lambda name: tagger.certainty(name, i))
                     inside = i > 0 and labels[i - 1][2:] == best[2:]
                     labels[i] = ("I-" if inside else "B-") + best[2:]
-                elif self._stranger(known, first + i, doubt):
+                elif k.level == 2 and self._stranger(known, first + i, doubt):
                     labels[i] = "B-NAME"
                     strangers.add(i)
         out: list[Span] = []
@@ -213,6 +207,9 @@ class Detector:
                 if k.alpha and (k.white or (k.small and k.rank > "1")):
                     a = i
                     break
+            letters = known[a - 1] if kind == "ID" and a else None
+            if letters and letters.upper and letters.rank == "0" and 1 < letters.size < 4 and not letters.white:
+                a -= tokens.starts[a] - tokens.ends[a - 1] == 1  # letters nobody knows: "TDL 7984"
         elif kind == "LOC" and not known[a].small:
             # So does one inside a place: "in Bambari holds POA".
             parts = (i for i in range(a + 1, b) if known[i].small and known[i].rank > "1")
@@ -220,8 +217,8 @@ class Detector:
         a, b = self._edges(known, a, b, kind)
         if a >= b:
             return []
-        before = [k.stem for k in known[max(0, a - 2) : a]]
-        if before and (before[-1] in _CODE_SYSTEMS or (len(before[-1]) == 1 and before[0] in _CODE_SYSTEMS)):
+        stems = [k.stem for k in known[max(0, a - 2) : a]]
+        if stems and (stems[-1] in _CODE_SYSTEMS or (len(stems[-1]) == 1 and stems[0] in _CODE_SYSTEMS)):
             return []  # "CPT 71046", "LCD L35008"
         start, end = tokens.starts[a], tokens.ends[b - 1]
         piece = text[start:end]
@@ -234,11 +231,13 @@ class Detector:
                 return []
             if (words and all(k.rank == "3" for k in words)) or score < 0.5:
                 return []
-            if len(words) == 1 and piece.lower() in _dicom_keywords():
+            if len(words) == 1 and piece.lower() in dicom_keywords():
                 return []  # "StudyDate 20190314" in a comment that a viewer wrote
-            if kind == "LOC" and len(words) == 1 and score < 0.9 and not _behind_where(known, a):
-                word = words[0]
-                if word.rank > "1" and word.strength < "2" and word.stem not in self._lexemes.place_words:
+            if kind == "LOC" and len(words) == 1 and (word := words[0]).stem not in self._lexemes.place_words:
+                plain = word.rank > "1" and word.strength < "2"
+                if plain and (score < 0.7 or (score < 0.9 and not _behind_where(known, a))):
+                    return []
+                if word.rank == "0" and self._lexemes.is_slip(word.stem) and self._lexemes.sound(word.stem) < 0:
                     return []
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
@@ -356,6 +355,10 @@ class Detector:
         if whole is None:
             return []
         a, b = whole
+        if b == a + 1 and _no_name_alone(known, a):
+            return []
+        if b > a + 1 and _says_what(known, a):
+            a += 1  # "Agent Dinie Kuai", "Bosun Clay Chambers"
         strong = _person_here(known, a, b) or (
             not any(s in shield for s in tokens.starts[a:b]) and _given_beside(known, a, b)
         )
@@ -370,6 +373,7 @@ class Detector:
                     (
                         strong
                         or not (k.white or k.eponym or tokens.starts[i] in shield)
+                        or (k.small and _joined(known, i) and not k.white and tokens.starts[i] not in shield)
                         or (
                             k.eponym
                             and not k.white
@@ -400,8 +404,9 @@ class Detector:
             doubtful = rank == "0" and strength < "2" and not strong and score < 0.92
             if (
                 doubtful
-                and self._lexemes.is_slip(k.stem)
-                and self._lexemes.sound(k.stem) < 2
+                and (
+                    k.stem.endswith(TERM_ENDINGS) or (self._lexemes.is_slip(k.stem) and self._lexemes.sound(k.stem) < 2)
+                )
                 and (k.small or k.upper or i == 0 or known[i - 1].text in _SENTENCE_ENDS)
             ):
                 continue
@@ -529,7 +534,7 @@ def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:
         if after.alpha:
             if starts[b] - ends[b - 1] > 1 or after.small:
                 break
-            if after.unknown():
+            if after.unknown() or (b == a + 1 and _surname_of(known, a, b)):
                 b += 1
             elif after.size == 1 and starts[b] - ends[b - 1] == 1 and (b + 1 == n or not known[b + 1].alpha):
                 b += 1  # "Smith, John R."
@@ -557,6 +562,32 @@ def _stretch(read: Reading, a: int, b: int) -> tuple[int, int]:
         else:
             break
     return a, b
+
+
+def _no_name_alone(known: list[Lexeme], a: int) -> bool:
+    """Whether a single word is the keyword of an attribute, or a verb with its object: "Mark the lateral film"."""
+    if known[a].stem in dicom_keywords():
+        return True
+    after = known[a + 1].stem if a + 1 < len(known) else ""
+    return after in _ARTICLES and known[a].rank > "1" and not (a and known[a - 1].stem in _AGENT_CUES)
+
+
+def _says_what(known: list[Lexeme], a: int) -> bool:
+    """Whether the first of several words with capitals says what somebody is and is borne by nobody."""
+    one, two = known[a], known[a + 1]
+    if one.small or one.upper or two.small or not two.alpha or one.rank < "1" or one.given > "0" or one.surname > "1":
+        return False
+    return two.size > 1 and (two.unknown() or two.strength >= "2")
+
+
+def _surname_of(known: list[Lexeme], a: int, b: int) -> bool:
+    """Whether word ``b``, a word that is also borne as a surname, ends the name that word ``a`` begins: "Anes Mate"."""
+    one, two = known[a], known[b]
+    if one.small or one.upper or one.given < "2" or two.upper or two.surname < "2" or two.size < 3:
+        return False
+    if two.white or two.eponym or two.never or two.heading or two.title or two.credential or two.call == "kin":
+        return False
+    return b + 1 == len(known) or known[b + 1].small or known[b + 1].text in ".,;)\n"
 
 
 def _is_person(known: list[Lexeme], i: int) -> bool:

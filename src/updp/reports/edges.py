@@ -71,7 +71,7 @@ _FAR = 26
 #: An initial that closes a clause.
 _DOTTED = re.compile(r" [A-Z]\.?(?=[;,)]|$|\n| (?:who|and|at|on|says|rang)\b)")
 #: A word with a capital that closes a clause behind a town is what the town gives its name to.
-_FIRM = re.compile(r" ([A-Z][a-z]{3,14}s)(?=[.;)\n]|$| (?:in|on|at|and|since|for|until|as)\b)")
+_FIRM = re.compile(r" ([A-Z][a-z]{3,14})(?=[.,;)\n]|$| (?:in|on|at|and|since|for|until|as)\b)")
 
 
 #: An age between a name and a comma or in brackets behind it; initials that end a line behind a date or a time.
@@ -82,7 +82,13 @@ _HOUSE = re.compile(r"(?:, | \()([A-Z]{3,6}(?![\w'/-])|[A-Z][a-z]{3,15}(?:'s)?(?
 _TYPED = re.compile(r"[ ]?[/:][ ]?([a-z]{2,3})(?=[.,;)]|[ \t]*(?:$|\n)|[ ]\d|[ ]{2}|/)")
 #: Initials behind the number of a letter, and before a time or a day.
 _REFERENCE = re.compile(r"/([a-z]{2,3})(?=[ \t]*(?:$|\n))")
-_WRITTEN = re.compile(r"(?:^|[\n.;,)a-z] ?)(?<![\w'-])([a-z]{2,3})[,]? $")
+_WRITTEN = re.compile(r"(?:^|[\n.;,:)a-z] ?)(?<![\w'-])([a-z]{2,3})[,]? $")
+#: Initials between commas or at the beginning of a line before a date, or before what was done on it: whatever letters.
+_SET_OFF = re.compile(r"(?:(?:^|\n)([a-z]{2}) |[,;] ([a-z]{2}), ?)$")
+_DONE = re.compile(
+    r"(?<![\w'-])([a-z]{2,3}), (?:circulated|typed|sent|dictated|printed|filed|checked|scanned|posted|faxed|issued|"
+    r"entered|signed|logged|transcribed|keyed|emailed) (?:on )?$"
+)
 _FULL_DATE = re.compile(r"\D*\d{1,4}[ :,./-]")
 #: Initials that end a note behind a full stop or what was done.
 _LAST = re.compile(r"(?:[a-z]ed|[a-z)%][.;]) ([a-z]{2})\.?\s*$")
@@ -90,6 +96,7 @@ _LAST = re.compile(r"(?:[a-z]ed|[a-z)%][.;]) ([a-z]{2})\.?\s*$")
 _NO_TYPIST = frozenset(
     ["am", "pm", "at", "in", "on", "by", "to", "is", "as", "or", "of", "no", "it", "we", "he", "an", "and", "for"]
 )
+_MODALITIES = frozenset(["ct", "mr", "xr", "cr", "us", "dx", "mri", "cxr", "kub"])
 _TYPING = re.compile(r"(?:typed|transcribed|dictated|keyed|entered)[ \w]{0,12}$")
 #: A grouped number behind a name, and a town behind a street.
 _RECORD = re.compile(r" \(?(\d{1,4}(?:[ /.-]\d{2,6}){1,3})(?![\d/.-]*\d|[ ]?(?:m[gl]|mm|cm|units|h\b))")
@@ -137,7 +144,7 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                     found = None
             elif span.category == "mrn" or span.category == "id":
                 found, category, why = _BRACKETED.match(text, behind, reach), "age", "age behind a number"
-                if not found and (signed := _REFERENCE.match(text, behind)) and typed_initials(signed[1]):
+                if not found and (signed := _REFERENCE.match(text, behind)):
                     found, category, why = signed, "username", "initials behind a number"
                 if found and found.re is _BRACKETED and found[2]:
                     category, why = "username", "initials behind a number"
@@ -146,7 +153,10 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                 found, category, why = _SIGNED.match(text, behind), "username", "initials behind a date"
                 if found and not typed_initials(found[1]):
                     typed = _TYPING.search(text, max(0, span.start - 24), span.start)
-                    found = found if typed and found[1] not in _NO_TYPIST else None
+                    slashed = "/" in text[behind : found.start(1)]
+                    # It ends the note and is no modality.
+                    alone = typed or (found.end(1) + 2 > len(text) and found[1] not in _MODALITIES)
+                    found = found if slashed or (alone and found[1] not in _NO_TYPIST) else None
             else:
                 found = None
             if found and found.end() <= reach:
@@ -155,9 +165,16 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
         reach = span.start
         if reach > 2 and (span.category == "date" or span.category == "time") and text[reach - 1] == " ":
             written = _WRITTEN.search(text, max(0, reach - 8), reach)
-            if written and typed_initials(written[1]) and _FULL_DATE.match(text[span.start : span.end] + " "):
-                out.append(Span(*written.span(1), "username", 0.85, "initials before a date"))
-                reach = written.start(1)
+            if not (written and typed_initials(written[1])):
+                written = _SET_OFF.search(text, max(0, reach - 7), reach)
+                if written and written[written.lastindex or 0] in _NO_TYPIST:
+                    written = None
+            if not written and (done := _DONE.search(text, max(0, reach - 26), reach)) and done[1] not in _NO_TYPIST:
+                written = done
+            if written and _FULL_DATE.match(text[span.start : span.end] + " "):
+                at = written.span(written.lastindex or 0)
+                out.append(Span(*at, "username", 0.85, "initials before a date"))
+                reach = at[0]
     out.reverse()
     return out
 
@@ -202,6 +219,8 @@ _BEFORE_DATE = re.compile(r"(?<![\w-])(?:(?:the|in|on) )?(?:early|late|mid|the)[
 _BEFORE_FEAST = re.compile(
     r"(?<![\w-])(?:(?:the|early|late|this) )?(?:last|next|past|previous|coming|other|following) $", re.IGNORECASE
 )
+_DAY_OF = re.compile(r"(?<![\w.])\d{1,2} $")
+_YEAR_OF = re.compile(r" \d{4}(?![\w.])")
 _UNIT_OF_TIME = re.compile(r"(?:last|next|previous|past|coming|other|this) ", re.IGNORECASE)
 #: Ends of a date that count from the last or the next one.
 _TURNED = ("before last", "after next", "before yesterday", "after tomorrow")
@@ -217,6 +236,9 @@ def _date_edges(text: str, start: int, end: int, reach: int, limit: int) -> tupl
     if end - start < 4 and text[start - 1 : start] == "'":
         return start - 1, end
     if text[start : start + 1].isupper() and text[start - 1 : start] == " " and start > reach:
+        day, year = _DAY_OF.search(text, max(reach, start - 4), start), _YEAR_OF.match(text, end, limit)
+        if day and year:
+            return day.start(), year.end()  # "14 Ramadan 1440"
         turn = _BEFORE_FEAST.search(text, max(reach, start - 18), start)
         if turn:
             return turn.start(), end  # "last Diwali"

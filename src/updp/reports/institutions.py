@@ -25,6 +25,8 @@ _KINDS = word_class("institution_generic") | {
     "county",
     "state",
 }
+#: Words before "of" in the name of one house.
+_DEDICATED = _KINDS | {"lady", "brothers", "daughters", "friends", "knights", "order", "house", "sons", "heart"}
 _NO_SPACE = re.compile(r"\S+")
 _WENT = word_class("whereabouts")
 _GONE = word_class("whereabouts_to")
@@ -83,10 +85,12 @@ class Institutions:
                 lead = text[max(0, match.start() - 2) : match.start()].strip(" ")
                 if words[skip].group() == "The" and (skip or lead.isalpha() or lead in (",", ";", "(")):
                     break
+                if words[skip].group() == "Our" and skip + 1 < len(words) and words[skip + 1].group() == "Lady":
+                    break  # "Our Lady of Lourdes Hospital"
                 skip += 1
             # "Dr. Odongo of Parkland Manor" are two, "University of Iowa Hospital" is one.
             for i in range(len(words) - 2, skip, -1):
-                if words[i].group() == "of" and not any(w.group().lower() in _KINDS for w in words[skip:i]):
+                if words[i].group() == "of" and not any(w.group().lower() in _DEDICATED for w in words[skip:i]):
                     skip = i + 1
                     break
             # "St. Olaf's and Mercy Hospital" are two, "Brigham and Women's Hospital" is one.
@@ -146,6 +150,8 @@ class Institutions:
             start = tokens.starts[first]
             if not one.alpha or one.small or start - tokens.ends[i] > 6 or start in shield:
                 continue
+            if one.text[0].islower():
+                continue  # "at pCO2 8.2"
             went = any(b.stem in (_GONE if k.stem == "to" else _WENT) for b in known[max(0, i - _BACK) : i])
             # Behind "at" a word with a capital inside a sentence is somewhere, whoever was there; behind "from" it may
             # be a drug or a disease.
@@ -154,10 +160,21 @@ class Institutions:
                 went
                 or (k.stem == "from" and not one.upper and self._somebody(known, i - 1))
                 or (k.stem == "at" and one.upper and (one.rank == "0" or _closed(known, first + 1)))
+                or (
+                    one.upper
+                    and one.rank == "0"
+                    and 2 < one.size < 6
+                    and not (one.white or one.credential or one.strength > "0")
+                )
                 or (not one.upper and (one.rank < rarer or (rarer > "0" and one.strength >= "2")))
             )
             double = (
-                one.upper and one.size == 2 and not one.credential and first + 1 < n and self._town(known[first + 1])
+                one.upper
+                and 1 < one.size < 5
+                and not (one.credential or one.white or (one.size > 2 and one.rank > "0"))
+                and first + 1 < n
+                and tokens.starts[first + 1] - tokens.ends[first] == 1
+                and self._town(known[first + 1])
             )
             if one.upper and one.size == 2 and one.text in _STATES:
                 after = known[first + 1] if first + 1 < n else None
@@ -183,7 +200,7 @@ class Institutions:
             if k.stem == "to" and one.given >= "2" and one.rank < "2":  # somebody, not somewhere
                 out.append(self._span(tokens, first, first + 1, "name"))
                 continue
-            end = first + double  # "UZ Leuven"
+            end = first + double  # "UZ Leuven", "CHU Nantes"
             while (
                 end < n
                 and end - first < 4
@@ -264,6 +281,8 @@ class Institutions:
         return formed and before is not None and (before.stem in _NAMED_AFTER or before.text in _NAMED_AFTER)
 
     def _town(self, k: Lexeme) -> bool:
+        if k.eponym and not (k.small or k.upper) and k.stem in self._lexemes.places:
+            return True  # "EOC Lugano"
         return not k.upper and (k.rank == "0" or k.stem in self._lexemes.place_words) and self._place(k, False)
 
     def _somebody(self, known: list[Lexeme], i: int) -> bool:

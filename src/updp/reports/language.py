@@ -1,8 +1,8 @@
 """Which language a report is written in: the detector reads English, and what it cannot read it must not release.
 
 Words that only one language has are counted (``data/languages.toml``). A report in German, French, Spanish, Dutch,
-Italian or Portuguese is told by them and refused with a reason. (Its headings open sections as English ones do, so that
-the text gets here at all: ``sources/sections.json``.)
+Italian or Portuguese is recognised by them and refused with a reason. (Its headings open sections as English ones do,
+so that the text gets here at all: ``sources/sections.json``.)
 """
 
 from __future__ import annotations

@@ -13,10 +13,13 @@ _NAME_TITLES = word_class("name_titles")
 _NAME_CREDENTIALS = word_class("name_credentials")
 _NEVER = word_class("never_names")
 _KIN = word_class("kin")
+_SCALES = word_class("scales")
 
 #: Word parts of medicine and pharmacy: an unknown word that has one is rather a term than a name.
 _ENDINGS = tuple(sorted(word_class("medical_endings")))
 _BEGINNINGS = tuple(sorted(word_class("medical_beginnings")))
+#: Those that are long enough to end a term and hardly a name.
+TERM_ENDINGS = tuple(e for e in _ENDINGS if len(e) > 3)
 _CONTRACTED = frozenset(("ll", "ve", "re", "d", "m", "t"))
 #: What may lead to a name without being a title, a credential or a relative.
 _SIGNS = frozenset((",", ":"))
@@ -24,6 +27,8 @@ _PATIENT = frozenset(("pt", "patient"))
 _HEADS = word_class("eponym_heads")
 _WHERE = frozenset(("at", "from", "to", "near"))
 _STATES = word_class("state_codes")
+#: Two small letters that stand for something; any others stand for somebody.
+_LETTERS_KNOWN = word_class("no_initials") | word_class("no_typist") | word_class("two_small")
 _SPECIAL = _WHERE | _NAME_TITLES | _NAME_CREDENTIALS | _NEVER | _KIN | _PATIENT | _HEADS
 
 
@@ -66,6 +71,7 @@ class Lexeme:
         "level",
         "never",
         "rank",
+        "scale",
         "size",
         "small",
         "stem",
@@ -91,6 +97,7 @@ class Lexeme:
     kinds: tuple[str, ...]
     white: bool  # a whitelist term of one word
     eponym: bool
+    scale: bool  # a scale is called by it, and people or towns are too
     never: bool
     title: bool
     credential: bool
@@ -100,7 +107,8 @@ class Lexeme:
     wanted: int  # what rules look for where it stands
     # How it may lead to a name: "title", "kin", "initial", "patient", "credential", "given" (a word that is
     # also a name), ",", ":" or ""; or elsewhere:
-    # "head" (behind an eponym), "where" (before a place), "letters" (perhaps a hospital's), "state" (its code).
+    # "head" (behind an eponym), "where" (before a place), "letters" (perhaps a hospital's), "state" (its code),
+    # "typed" (two small letters that are no word: initials).
     call: str
     features: Known | None
 
@@ -243,6 +251,7 @@ class Lexemes:
             lexeme.heading = stem in self.headings
         else:
             lexeme.eponym = lexeme.heading = False
+        lexeme.scale = stem in _SCALES and not (small or upper)
         lexeme.initials = upper and 1 < size < 4 and rank < "2" and not white
         call = ""
         if lower in _SPECIAL or stem in _SPECIAL:
@@ -268,8 +277,10 @@ class Lexemes:
             lexeme.level = 1 if upper else 0 if rank > "0" or "white" in kinds else 2
         else:
             lexeme.level = self._level(lexeme, kinds)
-            if not call and lexeme.strength > "0" and rank > "0" and not (small or upper or white):
+            if not call and lexeme.strength > "0" and rank > "0" and not (small or upper or (white and given < "2")):
                 call = "given"
+            if small and size == 2 and not (call or white or kinds) and stem not in _LETTERS_KNOWN and stem.isascii():
+                call = "typed"
         if upper and 1 < size < 7 and (not call or call == "credential"):
             if size == 2 and word in _STATES:
                 call = call or "state"
@@ -301,7 +312,7 @@ class Lexemes:
         lexeme.given = lexeme.surname = lexeme.strength = lexeme.rank = "0"
         lexeme.kinds = ()
         lexeme.alpha = lexeme.white = lexeme.eponym = lexeme.never = lexeme.title = lexeme.credential = False
-        lexeme.heading = lexeme.initials = False
+        lexeme.heading = lexeme.initials = lexeme.scale = False
         lexeme.level = 2 if len(word) > 3 and word.isdigit() else 0
         lexeme.call = word if word in _SIGNS else ""
         return lexeme

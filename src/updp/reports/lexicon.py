@@ -103,6 +103,14 @@ def trigrams() -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=1)
+def dicom_keywords() -> frozenset[str]:
+    """Keywords of DICOM attributes in lower case; one word alone may be a town's."""
+    from pydicom.datadict import keyword_dict
+
+    return frozenset(name.lower() for name in keyword_dict if sum(c.isupper() for c in name) > 1)
+
+
+@lru_cache(maxsize=1)
 def surrogate_names() -> Mapping[str, tuple[str, ...]]:
     """The public pool surrogate names are drawn from: "surname", "F" and "M"."""
     return {k: tuple(v) for k, v in json.loads(read_data("surrogate_names.json.gz")).items()}

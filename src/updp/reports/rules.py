@@ -30,12 +30,17 @@ _SURE_FIELDS = word_class("sure_fields")
 #: Words behind which a label gives a name: "wristband says Cherry, Autumn".
 _SHOWN_AS = word_class("shown_as")
 _TWO_LETTERS = word_class("two_letters")
+#: What somebody is, before the name; and words for ways and times, before anything.
+_ROLES = word_class("roles") | word_class("capital_titles") | word_class("kin")
+_WAYS = frozenset(["from", "to", "with", "by", "per", "w", "re", "d/w", "record", "read"])
+_SERVICES = word_class("services")
 _NO_PERSON = word_class("no_person")
 _NO_VALUE = word_class("no_value")
 #: Fields behind which several people are named.
 _LIST_FIELDS = word_class("list_fields")
 #: What stands behind a name of two words and makes it the name of something else.
 _NO_SURNAME_BEFORE = word_class("eponym_heads") | word_class("institution_words") | word_class("street_words")
+_NO_SURNAMES = _NO_SURNAME_BEFORE | _SERVICES | _NO_PERSON | _ROLES
 #: Words that lead to something else than a name.
 _NO_NAME = ("head", "where", "letters", "state")
 _LAY = frozenset(["mr", "mrs", "ms", "miss", "patient", "pt", "wife", "husband", "son", "daughter", "mother", "father"])
@@ -138,6 +143,7 @@ class Rules:
         if protected and listed:
             listed = [s for s in listed if s.score == 1.0 or not _inside(s, protected)]  # "Poland syndrome"
         protected += eponyms(tokens, known)
+        protected += scaled(tokens, known)
         if shaped[0] is text:
             if _LISTED.search(text):
                 protected += self._scores(text)
@@ -216,11 +222,14 @@ class Rules:
         for i, k in enumerate(known):
             call = k.call
             if not call or call in _NO_NAME:
+                if call == "letters" and k.size == 3 and k.rank == "0" and (plate := _plate(tokens, i)):
+                    at = tokens.starts[plate[0]], tokens.ends[plate[1] - 1]
+                    out.append((*plate, Span(*at, "vehicle", 0.8, "letters and a number that stand for nothing")))
                 continue
             if call == ",":
                 if i < listed:
                     continue  # it parts two people of a list
-                if 0 < i < n - 1 and tokens.starts[i - 1] not in shield and self._listed(tokens, known, i):
+                if 0 < i < n - 1 and tokens.starts[i - 1] not in shield and self._listed(tokens, known, i, shield):
                     end = self._run(tokens, known, i + 1, 2)
                     if end > i + 1:
                         start = i - 1
@@ -255,6 +264,7 @@ class Rules:
                 end = max(self._run(tokens, known, j, 4), self._value(tokens, known, j, sentence=True))
                 if end <= j < n and (
                     surname_behind_title(known[j])
+                    or self._word_behind_title(tokens, known, i, j)
                     or (known[j].size == 2 and known[j].text.istitle() and self._closed(tokens, known, j))
                 ):
                     end = j + 1  # "Prof. English", "Dr. Ng"
@@ -297,6 +307,10 @@ class Rules:
                         if given and given.given >= "2" and not given.small and given.nameable():
                             start -= 1  # "John O. Smith"
                         out.append((start, end, found(tokens, known, start, end, 0.85, "initial and name")))
+            elif call == "typed":
+                if _stands_apart(text, tokens, i) and not text.islower():
+                    at = tokens.starts[i], tokens.ends[i]
+                    out.append((i, i + 1, Span(*at, "username", 0.8, "initials: letters that are no word")))
             elif call == "kin":
                 if i + 1 >= n:
                     continue
@@ -304,11 +318,25 @@ class Rules:
                 word = known[j]
                 if word.alpha and (not word.small or k.small) and word.relative():
                     end = self._run(tokens, known, j, 2)
+                    if end == j + 1 and self._pair(tokens, known, j, shield):
+                        end += 1  # "daughter Blossom Waterfall"
                     if end > j:
                         out.append((j, end, found(tokens, known, j, end, 0.9, f"after {k.stem}")))
+                elif j == i + 1 and self._pair(tokens, known, j, shield):
+                    out.append((j, j + 2, found(tokens, known, j, j + 2, 0.85, f"after {k.stem}")))
             elif call == "given":
-                if i and self._inside(tokens, known, i) and self._two_words(tokens, known, i, shield):
+                if i and self._announced(tokens, known, i) and self._pair(tokens, known, i, shield):
+                    out.append((i, i + 2, found(tokens, known, i, i + 2, 0.85, f"after {known[i - 1].stem}")))
+                elif i > 1 and self._announced(tokens, known, i - 1) and self._pair(tokens, known, i - 1, shield):
+                    out.append((i - 1, i + 1, found(tokens, known, i - 1, i + 1, 0.8, f"after {known[i - 2].stem}")))
+                elif (
+                    i
+                    and (self._inside(tokens, known, i) or (known[i - 1].text in ";,:(" and k.given >= "2"))
+                    and self._two_words(tokens, known, i, shield)
+                ):
                     out.append((i, i + 2, found(tokens, known, i, i + 2, 0.8, "given name and surname")))
+                elif k.eponym and i and known[i - 1].stem == "by" and k.surname > "1" and self._ends(known, i + 1):
+                    out.append((i, i + 1, found(tokens, known, i, i + 1, 0.86, "behind by")))
             elif call == "patient":
                 if i + 1 < n and words[i + 1][0].isupper() and not k.upper:
                     j = i + 1
@@ -349,6 +377,15 @@ class Rules:
             return True
         return known[j].stem not in _TWO_LETTERS and after.small and tokens.starts[j + 1] - tokens.ends[j] == 1
 
+    def _word_behind_title(self, tokens: Tokens, known: list[Lexeme], i: int, j: int) -> bool:
+        """Whether a word that nobody is known to bear is a name because a doctor is called by it: "told Dr Game"."""
+        k, before = known[j], known[i - 1] if i else None
+        if known[i].text[0].islower() or k.small or k.upper or k.size < 3 or tokens.starts[j] - tokens.ends[j - 1] > 1:
+            return False
+        if k.white or k.never or k.heading or k.kinds or k.stem in _SERVICES or k.stem in _ROLES:
+            return False
+        return before is None or before.stem not in ("the", "a", "this", "your", "our")
+
     def _surname_behind(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
         """Whether word ``i`` behind a title and a given name is a surname although it is a word."""
         if i >= len(known) or tokens.starts[i] - tokens.ends[i - 1] != 1 or known[i - 1].small:
@@ -365,11 +402,47 @@ class Rules:
         if i + 1 >= len(known) or tokens.starts[i + 1] - tokens.ends[i] != 1 or tokens.starts[i] in shield:
             return False
         one, two = known[i], known[i + 1]
-        if two.surname < "2" or two.small or two.upper or two.size < 3 or two.eponym or two.white:
+        if not two.alpha or two.small or two.upper or two.size < 3 or two.eponym or two.white:
+            return False
+        if two.surname < "2" and (
+            two.never or two.title or two.heading or two.kinds or two.stem in _NO_SURNAMES or one.given < "2"
+        ):
             return False
         if one.eponym and one.given < "3":
             return False
-        if one.given < "2" and (two.surname < "3" or two.never or one.never):
+        if one.given < "2" and (two.surname < "3" or one.never):
+            return False
+        after = known[i + 2] if i + 2 < len(known) else None
+        if after is None or not after.alpha or tokens.starts[i + 2] - tokens.ends[i + 1] != 1:
+            return True
+        return after.small and after.stem not in _NO_SURNAME_BEFORE
+
+    def _ends(self, known: list[Lexeme], i: int) -> bool:
+        """Whether nothing stands at ``i`` that a person's name could be an eponym of: "by Barrett on Monday"."""
+        return i >= len(known) or known[i].text in ".,;)\n" or known[i].stem in ("on", "at", "and", "in")
+
+    def _announced(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether the word before ``i`` says who somebody is: "caller", "Captain", "carer", "told"."""
+        before = known[i - 1]
+        if not before.alpha or tokens.starts[i] - tokens.ends[i - 1] != 1 or before.stem in _WAYS:
+            return False
+        return before.stem in _NAME_FIELDS or before.stem in _ROLES or before.stem in _AGENT_CUES
+
+    def _pair(self, tokens: Tokens, known: list[Lexeme], i: int, shield: frozenset[int]) -> bool:
+        """Whether word ``i`` and the next are somebody's names although both are words, where somebody is announced:
+        "caller Blossom Arrow". What stands behind them must not go on as the name of something else.
+        """
+        if i + 1 >= len(known) or tokens.starts[i + 1] - tokens.ends[i] != 1 or tokens.starts[i] in shield:
+            return False
+        for k in known[i : i + 2]:
+            if not k.alpha or k.small or k.upper or k.size < 3 or k.eponym or k.white or k.never or k.heading:
+                return False
+            if k.title or k.credential or k.stem in _NO_SURNAME_BEFORE or k.stem in _NO_PERSON or k.stem in _SERVICES:
+                return False
+        one, two = known[i], known[i + 1]
+        if max(one.given, two.surname) < "1":
+            return False
+        if one.given < "1" and two.surname < "2" and (i == 0 or known[i - 1].stem not in _ROLES):
             return False
         after = known[i + 2] if i + 2 < len(known) else None
         if after is None or not after.alpha or tokens.starts[i + 2] - tokens.ends[i + 1] != 1:
@@ -531,7 +604,16 @@ class Rules:
             return j
         return j if borne and all(k.strength >= "1" for k in borne) and any(k.strength >= "2" for k in borne) else at
 
-    def _listed(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+    def _closes(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether nothing at ``i`` goes on with what two words with capitals begin: a list, a third name, a head."""
+        k = known[i] if i < len(known) else None
+        if k is None or k.text in ".;:()/\n" or (k.text == "," and not heads_name(tokens, known, i + 1)):
+            return True
+        if not k.alpha or k.stem in _NO_SURNAME_BEFORE or k.stem in ("and", "or", "the", "a", "an"):
+            return False
+        return k.small or k.credential
+
+    def _listed(self, tokens: Tokens, known: list[Lexeme], i: int, shield: frozenset[int]) -> bool:
         """Whether the comma at ``i`` stands in "SMITH, JOHN": both can be names and nothing else, one is known
         as one.
         """
@@ -540,6 +622,16 @@ class Rules:
             return False
         if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
             return False
+        if (
+            two.given >= "2"
+            and not any(k.small or k.upper or k.never or k.heading for k in (one, two))
+            and (
+                one.surname >= "2" or (i > 1 and one.surname > "0" and (known[i - 2].small or known[i - 2].text == ":"))
+            )
+            and self._closes(tokens, known, i + 2)
+            and tokens.starts[i - 1] not in shield
+        ):
+            return True  # "Captain Waterfall, Holly", "a wound of Silver, Gay": whatever the words
         for k in (one, two):
             if k.white or (k.eponym and k.given < "3") or k.never or k.heading or (k.rank > "1" and k.strength < "2"):
                 return False
@@ -743,7 +835,7 @@ def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
         ):
             first -= 2
         one = known[first]
-        if not one.alpha or one.small or one.size < 4 or one.upper or one.title:
+        if not one.alpha or one.small or one.size < 3 or one.upper or one.title:
             continue
         before = known[first - 1] if first else None
         if before is not None and before.text == "." and first > 1:
@@ -755,6 +847,33 @@ def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
         ):
             out.append((tokens.starts[first], tokens.ends[i]))
     return out
+
+
+def scaled(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
+    """Where a scale that is called by a person or a town stands before what it gives: "Hamilton 6", "Leeds TO.20"."""
+    out: list[tuple[int, int]] = []
+    for i in [i for i, k in enumerate(known[:-1]) if k.scale]:
+        value = known[i + 1]
+        before = known[i - 1] if i else None
+        if before is not None and before.text == "." and i > 1:
+            before = known[i - 2]
+        named = before is not None and (
+            before.title or before.call == "kin" or (before.given >= "1" and not before.small and before.rank < "3")
+        )
+        if named or tokens.starts[i + 1] - tokens.ends[i] != 1:
+            continue
+        if value.stem == "not" and i + 2 < len(known):
+            value = known[i + 2]
+        if (value.text.isdigit() and value.size < 4) or _ROMAN.fullmatch(value.text) or value.stem in _JUDGED:
+            out.append((tokens.starts[i], tokens.ends[i]))
+    return out
+
+
+_ROMAN = re.compile(r"[IV]{1,3}[a-c]?")
+#: What is said of a scale or a test and not of a person.
+_JUDGED = frozenset(
+    ["recorded", "scored", "performed", "applicable", "done", "excluded", "unlikely", "negative", "positive", "absent"]
+)
 
 
 def _shield(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
@@ -772,6 +891,32 @@ def _shield(tokens: Tokens, protected: list[tuple[int, int]]) -> frozenset[int]:
         elif at == len(spans):
             break
     return frozenset(out)
+
+
+def _plate(tokens: Tokens, i: int) -> tuple[int, int] | None:
+    """The words of a number plate that three letters belong to: "XDI 0089", "RAX-4080", "042 HOM"."""
+    words, starts, ends = tokens.words, tokens.starts, tokens.ends
+    n, j = len(words), i + 1
+    if j + 1 < n and words[j] == "-" and starts[j] == ends[i] and starts[j + 1] == ends[j]:
+        j += 1
+    elif j < n and starts[j] - ends[i] != 1:
+        j = n
+    if j < n and len(words[j]) == 4 and words[j].isdigit():
+        return (i, j + 1) if j + 1 == n or starts[j + 1] > ends[j] or words[j + 1] in ".,;:)" else None
+    if i and len(words[i - 1]) == 3 and words[i - 1].isdigit() and starts[i] - ends[i - 1] == 1:
+        apart = i == 1 or starts[i - 1] > ends[i - 2]
+        return (i - 1, i + 1) if apart and (i + 1 == n or not words[i + 1][0].isalnum()) else None
+    return None
+
+
+def _stands_apart(text: str, tokens: Tokens, i: int) -> bool:
+    """Whether spaces or the signs of a sentence stand around word ``i``, and no number before it."""
+    start, end = tokens.starts[i], tokens.ends[i]
+    if i and tokens.words[i - 1].isdigit():
+        return False
+    if i and start == tokens.ends[i - 1] and tokens.words[i - 1] not in "(/:,;\n":
+        return False
+    return text[end : end + 1] in " ,;)\n\t/" or (text[end] == "." and text[end + 1 : end + 2] in " \n")
 
 
 def surname_behind_title(k: Lexeme) -> bool:

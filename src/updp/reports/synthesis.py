@@ -99,6 +99,8 @@ LABELS = {
     "AGE90": "AGE",
 }
 _FIELD = re.compile(r"\{([A-Za-z0-9]+)\}")
+#: So many names are any word that is also borne as one.
+_WORD_NAMES = 0.15
 #: One of several wordings of a carrier.
 _CHOICE = re.compile(r"\(([^()]*\|[^()]*)\)")
 
@@ -131,8 +133,18 @@ class Synthesizer:
         words = vocabulary()
         self.word_names = sorted(n for n in self.surnames[3] if words.get(n, "0") >= "2")
         self.given_word_names = sorted(n for n in self.given[3] if words.get(n, "0") == "2" and len(n) > 3)
+        # Of the names that are words, however rarely they are borne: the tagger must learn where names stand.
+        self.rare_word_names, self.rare_given_words = (
+            sorted(n for n, c in code.items() if c[at] >= "1" and words.get(n, "0") >= "2" and len(n) > 2)
+            for at in (1, 0)
+        )
         eponyms = {w for t in whitelist()["eponyms"] for w in t.split()}
         self.eponyms = sorted(n for n, c in code.items() if n in eponyms and max(c[:2]) >= "2")
+        self.terms = sorted(t for t in whitelist()["eponyms"] if t.isalpha())
+        lines = [line for line in read_data("extra_words.txt").decode().splitlines() if not line.startswith("#")]
+        extra = sorted({w for line in lines for w in line.split() if w.isascii() and w.isalpha()})
+        self.brands = [w for w in extra if len(w) > 4]
+        self.letters = [w for w in extra if 2 < len(w) < 6]
         self.cities = sorted(places())
         self._makers: dict[str, Callable[[], str]] = {
             "N": self._full,
@@ -272,6 +284,10 @@ class Synthesizer:
             "mm": lambda: rng.choice(
                 [f"{self._n(2, 40)} mm", f"{self._n(1, 9)}.{self._n(0, 9)} cm", f"{self._n(1, 9)} x {self._n(1, 9)} cm"]
             ),
+            "epo": lambda: self._title(rng.choice(self.terms)),
+            "brand": lambda: self._title(rng.choice(self.brands)),
+            "abbr": lambda: rng.choice(self.letters).upper(),
+            "coin": self._coin,
             "finding": lambda: rng.choice(self.sentences),
             "FINDING": lambda: rng.choice(self.sentences).upper(),
         }
@@ -358,6 +374,8 @@ class Synthesizer:
         )
 
     def _given(self) -> str:
+        if self.rng.random() < _WORD_NAMES:
+            return self._title(self.rng.choice(self.rare_given_words))
         r = self.rng.random()
         pool = self.given_word_names if r < 0.06 else self.given[3 if r < 0.35 else 2 if r < 0.9 else 1]
         name = self.rng.choice(pool)
@@ -367,6 +385,8 @@ class Synthesizer:
         return self._title(self._bend(name) if self.rng.random() < 0.3 else name)
 
     def _surname(self) -> str:
+        if self.rng.random() < _WORD_NAMES:
+            return self._title(self.rng.choice(self.rare_word_names))
         r = self.rng.random()
         name = self.rng.choice(self.word_names if r < 0.08 else self.surnames[3 if r < 0.25 else 2 if r < 0.8 else 1])
         if 0.08 <= r < 0.11:
@@ -419,6 +439,12 @@ class Synthesizer:
         given = self._title(self.rng.choice(self.given_word_names)) if self.rng.random() < 0.5 else self._given()
         surname = self._title(self.rng.choice(self.word_names))
         return self.rng.choice([f"{given} {surname}", f"{given} {surname}", f"{surname}, {given}"])
+
+    def _coin(self) -> str:
+        """What a scale, a test or a brand may be called that no list knows."""
+        if self.rng.random() < 0.5:
+            return self._title(self._bend(self.rng.choice(self.surnames[1])))
+        return self._title("".join(self._one("syllables") for _ in range(self.rng.choice([2, 2, 3]))))
 
     def _nicknamed(self) -> str:
         marks = self.rng.choice(['""', "''", "()"])
@@ -477,58 +503,10 @@ class Synthesizer:
         return re.sub(r"[a-z]+", lambda m: m.group().capitalize(), text)
 
     def _state(self) -> str:
-        return self.rng.choice(
-            [
-                "Indiana",
-                "Ohio",
-                "Texas",
-                "California",
-                "Massachusetts",
-                "Oregon",
-                "Georgia",
-                "Virginia",
-                "IN",
-                "OH",
-                "TX",
-                "CA",
-                "MA",
-                "NY",
-                "FL",
-                "PA",
-                "WA",
-                "IL",
-                "MI",
-                "NC",
-            ]
-        )
+        return self.rng.choice(sorted(word_class("state_codes"))) if self.rng.random() < 0.5 else self._one("states")
 
     def _country(self) -> str:
-        return self.rng.choice(
-            [
-                "Mexico",
-                "India",
-                "China",
-                "Vietnam",
-                "Nigeria",
-                "Poland",
-                "Brazil",
-                "Russia",
-                "Italy",
-                "Canada",
-                "Ireland",
-                "Cuba",
-                "Haiti",
-                "Ethiopia",
-                "Ukraine",
-                "Guatemala",
-                "Philippines",
-                "Portugal",
-                "Kenya",
-                "Iran",
-                "Pakistan",
-                "Peru",
-            ]
-        )
+        return self._one("countries")
 
     def _postcode(self) -> str:
         return self._form(self.rng.choice(["@@# #@@", "@## #@@", "@#@ #@#", "@@## #@@"]))

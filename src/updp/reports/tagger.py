@@ -39,8 +39,8 @@ class _Pairs(dict[tuple[str, str], bytes]):
 
 
 class Features:
-    """What the tagger is told of words. ``kept`` are the features the trained weights know; all others cost time and
-    say nothing.
+    """The features of words that the tagger gets. ``kept`` are those the trained weights know; all others cost time
+    and say nothing.
     """
 
     def __init__(self, lexemes: Lexemes, kept: frozenset[str] | None = None) -> None:

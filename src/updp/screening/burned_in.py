@@ -12,6 +12,7 @@ rapidocr (extra ``ocr``), whose models are inside its wheel.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib.util
 import itertools
@@ -27,6 +28,7 @@ from updp.core.global_state import quiet
 from updp.core.policy import BurnedInPolicy
 from updp.core.reasons import Reason, Refused
 from updp.screening.codes import find_codes
+from updp.screening.neighbours import with_neighbours
 from updp.screening.painting import Rect, paint_out
 from updp.screening.tables import read_text
 
@@ -40,6 +42,8 @@ ROUNDS = 3
 #: A reading at least this certain is text; less certain ones count when they resemble the patient's identifiers.
 CERTAIN = 0.5
 DOUBTFUL = 0.25
+#: Certainty from which letters that are read in half of a marker's place count.
+HALF = 0.7
 #: Places larger than this share of the film count only if they can be read: the detector takes a pair of lungs for two
 #: letters.
 LARGEST = 0.1
@@ -194,11 +198,13 @@ class TextScreen:
                 coloured = [line for tint in tints for line in reader.read(tint, thorough=False)]
                 lines += [line for line in coloured if _stands_out_in_colour(line)]
                 boxes += [
-                    box
+                    _with_neighbours(grey, box)
                     for line in lines
                     if turn == 0 or _stands_out(line) or seeds.match(line.text)
                     for box in self._judge(grey, line, seeds)
                 ]
+                around = _more_than(boxes, lines, grey.size)
+                boxes += [Box(*_padded(rect, grey.shape), why="doubt", painted=True) for rect in around]
             boxes = [box for box in boxes if subject is None or not _feature(box, subject)]
             # what was painted over holds nothing any more that could be in doubt
             boxes = [box for box in boxes if box.why != "doubt" or not _inside(box, painted.values())]
@@ -210,7 +216,7 @@ class TextScreen:
                 return film, (*painted.values(), *kept)
             if turn < ROUNDS:
                 painted |= doomed
-                # the rim of a box must not nibble at a marker beside it; a marker inside a box has no such right
+                # the rim of a box must not cut into a marker beside it; a marker inside a box is painted with it
                 spare = [(box.x, box.y, box.w, box.h) for box in kept if not _inside(box, doomed.values())]
                 film = film.painted(list(doomed), spare)
         raise Refused(Reason.BURNED_IN_RESIDUAL)
@@ -238,9 +244,7 @@ class TextScreen:
         boxes = []
         for start, end, keep in _stretches(words, stays, len(line.text)):
             rect = _part(line, start, end)
-            boxes.append(
-                self._kept(rect, film.shape) if keep else Box(*_padded(rect, film.shape, 0.1), "ocr", True)
-            )
+            boxes.append(self._kept(rect, film.shape) if keep else Box(*_padded(rect, film.shape, 0.1), "ocr", True))
         return boxes
 
     def _kept(self, rect: Rect, shape: tuple[int, ...]) -> Box:
@@ -250,6 +254,27 @@ class TextScreen:
         plain = word.strip(".,:;()[]<>*-_|/'\"").lower()
         parts = [part for part in re.split(r"[/+]", plain) if part]
         return bool(parts) and all(part in self.keep for part in parts)
+
+
+def _more_than(boxes: Sequence[Box], lines: Sequence[Line], pixels: int) -> list[Rect]:
+    """Places that the detector is sure of and nobody can read, around a marker that may stay: there is more than it."""
+    out = []
+    for line in lines:
+        x, y, w, h = line.rect
+        if line.found < FOUND or line.score >= CERTAIN or w * h > LARGEST * pixels:
+            continue
+        for box in boxes:
+            inside = x <= box.x + box.w / 2 <= x + w and y <= box.y + box.h / 2 <= y + h
+            if box.why == "rule" and inside and w * h >= 2.5 * box.w * box.h:
+                out.append(line.rect)
+                break
+    return out
+
+
+def _with_neighbours(film: NDArray[np.float32], box: Box) -> Box:
+    if not box.painted or box.why == "rule":
+        return box
+    return Box(*with_neighbours(film, (box.x, box.y, box.w, box.h)), why=box.why, painted=True)
 
 
 def _meet(a: Box, b: Box) -> bool:
@@ -475,7 +500,34 @@ class RapidReader:
         attempt([(at, turn, False) for at in unsure for turn in turns(at) if turn not in first[at]])
         unsure = [at for at in unsure if not _settled(_best(readings[at]))]
         attempt([(at, turn, True) for at in unsure for turn in turns(at)])
-        return [_best(lines) for lines in readings.values()]
+        return self._with_halves([(_best(lines), crops[at]) for at, lines in readings.items()])
+
+    def _with_halves(self, read: list[tuple[Line, NDArray[np.uint8]]]) -> list[Line]:
+        """Lines with as many strokes as letters can be read in a half of their place: where what was drawn over each
+        other is one stroke, a side marker alone is read and initials below it are not.
+        """
+        import cv2
+
+        jobs: list[tuple[int, NDArray[np.uint8]]] = []
+        for at, (line, crop) in enumerate(read):
+            if 1 <= line.letters <= 2 and line.score >= CERTAIN and line.strokes <= line.letters:
+                height, width = crop.shape
+                halves = [crop[: height * 5 // 9], crop[height * 4 // 9 :]] if height > 0.8 * width else []
+                halves += [crop[:, : width * 5 // 9], crop[:, width * 4 // 9 :]] if width > 0.8 * height else []
+                for half in halves:
+                    views = [half] if not line.mirrored else [half, np.fliplr(half)]
+                    jobs += [(at, np.rot90(view, turn)) for view in views for turn in sorted({0, line.upright})]
+        lines = [line for line, _ in read]
+        if not jobs:
+            return lines
+        found = self._ocr.recognize_txt(
+            [cv2.cvtColor(np.ascontiguousarray(view), cv2.COLOR_GRAY2BGR) for _, view in jobs]
+        )
+        for (at, _), text, score in zip(jobs, found.txts or (), found.scores, strict=True):
+            letters = sum(c.isalnum() for c in str(text))
+            if float(score) >= HALF and letters > lines[at].strokes:
+                lines[at] = dataclasses.replace(lines[at], strokes=letters)
+        return lines
 
 
 _Place = tuple["NDArray[np.int32]", float]

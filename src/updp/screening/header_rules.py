@@ -19,7 +19,6 @@ from updp.screening.elements import (
     METHOD_TEXT,
     PATIENT_ID,
     PATIENT_NAME,
-    PIXEL_INDEX,
     PIXELS,
     REMOVED_FLAG,
     TEMPORAL,
@@ -69,7 +68,7 @@ class Rules:
         if group < 0x0008 or not tag & 0xFFFF or group & 0xFF00 in (0x5000, 0x6000) or group in (0xFFFA, 0xFFFC):
             return REMOVE
         if group & 0xFF00 == 0x7F00:
-            return Rule("K", "OW") if not parent and tag in PIXELS | PIXEL_INDEX else REMOVE
+            return Rule("K", "OW") if not parent and tag in PIXELS else REMOVE
         try:
             vr, keyword = str(dictionary_VR(tag)), keyword_for_tag(tag)
         except KeyError:

@@ -7,30 +7,33 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydicom.charset import decode_bytes
-from pydicom.datadict import dictionary_VM, keyword_for_tag
+from pydicom.datadict import dictionary_has_tag, dictionary_VM, keyword_for_tag
 from pydicom.dataelem import DataElement, RawDataElement
 from pydicom.dataset import Dataset
 from pydicom.sequence import Sequence as DicomSequence
 from pydicom.tag import BaseTag
 from pydicom.valuerep import TEXT_VR_DELIMS
 
+from updp.reports.lexicon import vocabulary
 from updp.screening import tables
 from updp.screening.elements import (
     BINARY,
     CODE_ITEM,
     CODE_MEANING,
+    CODE_VALUE,
     LONG,
     NUMBER,
     NUMERIC,
     PALETTE,
     PATIENT_NAME,
     PHOTOMETRIC,
-    PIXEL_INDEX,
+    PIXEL_DATA,
     PIXELS,
     SCHEME,
+    SCHEME_VERSION,
     TEXT,
     WIDTH,
     Element,
@@ -39,7 +42,7 @@ from updp.screening.elements import (
     right_family,
 )
 from updp.screening.header_rules import Rule
-from updp.screening.words import MASK, clean_descriptor, clean_narrative
+from updp.screening.words import MASK, clean_descriptor, clean_narrative, descriptor_words
 
 if TYPE_CHECKING:
     from updp.screening.headers import HeaderWalk
@@ -48,6 +51,10 @@ _OWN_NAMES = (PATIENT_NAME, 0x00101001, 0x00101005)  # and other names, and the 
 _CODE = re.compile(rb"[A-Za-z0-9 _\-/.\\\0]*\Z")
 _CONTEXT = re.compile(r"\d{1,5}\Z")
 _NUMBER = re.compile(rb"[1-9]\d{4,}")
+#: A word, not a code.
+_WORD_IN_CODE = re.compile(rb"[A-Za-z]{5}")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_EXPONENT = re.compile(rb"[eE]")
 _UIDS = re.compile(rb"[0-9.\\\0 ]*\Z")
 _AGE_STRING = re.compile(rb"(\d{3})[DWMY][ \0]*\Z")
 
@@ -91,8 +98,9 @@ class ElementCleaner:
             return self._fallback(element, rule)
         if op == "Q":
             return self._items(element, rule, self.dummy)
-        if op == "K" and element.tag in PIXELS | PIXEL_INDEX:
-            return element
+        if op == "K" and element.tag in PIXELS:
+            # Only what was screened: a second film beside it, of other numbers, was looked at by nobody.
+            return element if element.tag == PIXEL_DATA or PIXEL_DATA not in self.dataset else None
         raw = self._bytes(element, rule.vr)
         if op == "K":
             return self._keep(element, rule, raw)
@@ -230,17 +238,22 @@ class ElementCleaner:
         """An element that may stay, if its value is what its VR promises and names nobody."""
         vr = rule.vr
         fixed = int(element.tag) in CODE_ITEM and self._standard_code()
-        if int(element.tag) == CODE_MEANING and not fixed:
+        if int(element.tag) == CODE_MEANING and not (fixed and self._plain_words(element, raw)):
+            return self._text(element, Rule("C", vr, rule.kind, "D"), raw)
+        if int(element.tag) in (CODE_VALUE, SCHEME_VERSION) and _WORD_IN_CODE.search(raw):
             return self._text(element, Rule("C", vr, rule.kind, "D"), raw)
         if vr in TEXT or vr == "PN":
             text = self._string(element, raw)
             if (self.dummy and not fixed) or text is None or text in self.walk.known:
                 return self._fallback(element, rule)
         elif vr in ("DS", "IS"):
-            if not NUMERIC.match(raw) or not self.walk.numbers.isdisjoint(_NUMBER.findall(raw)):
+            if not NUMERIC.match(raw) or (self.walk.numbers and self._spells(raw)):
+                return self._fallback(element, rule)
+        elif vr == "AT":
+            if any(not dictionary_has_tag(tag) for tag in self._tags(element, raw)):
                 return self._fallback(element, rule)
         elif vr in WIDTH:
-            if self.walk.numbers and self._whole_number(element, vr, raw) in self.walk.numbers:
+            if self.walk.numbers and self._holds_number(element, vr, raw):
                 return self._fallback(element, rule)
             # One number has one width; seven "numbers" where the dictionary has one are seven pairs of letters.
             if raw and dictionary_VM(element.tag) == "1" and len(raw) != WIDTH[vr]:
@@ -263,11 +276,46 @@ class ElementCleaner:
             return self.dataset[element.tag]  # written with the VR the dictionary knows
         return element
 
-    def _whole_number(self, element: Element, vr: str, raw: bytes) -> bytes:
-        """The digits of an integer in binary; empty for anything else."""
+    def _plain_words(self, element: Element, raw: bytes) -> bool:
+        """Whether the meaning of a code is made of words that are no names."""
+        text = self._string(element, raw)
+        if text is None:
+            return False
+        known = all(w in vocabulary() or w in descriptor_words() for w in _LETTERS.findall(text.lower()))
+        return known and (self.walk.cleaner.detector is None or not any(self.walk.cleaner.detector.spans(text)))
+
+    def _spells(self, raw: bytes) -> bool:
+        """Whether a decimal has the digits of the patient's number, wherever its point stands."""
+        numbers = self.walk.numbers
+        if not numbers.isdisjoint(_NUMBER.findall(raw)):
+            return True
+        for part in raw.split(b"\\"):
+            digits = _EXPONENT.split(part)[0].replace(b".", b"").strip(b" +-\0").lstrip(b"0")
+            if any(
+                n in digits if len(n) > 6 else len(plain := n.rstrip(b"0")) > 4 and digits.rstrip(b"0") == plain
+                for n in numbers
+            ):
+                return True
+        return False
+
+    def _holds_number(self, element: Element, vr: str, raw: bytes) -> bool:
+        """Whether one of the numbers of a binary element is the patient's."""
+        numbers = self.walk.numbers
+        if isinstance(element, RawDataElement):
+            if vr == "US" and len(raw) == 2:
+                return str(int.from_bytes(raw, "little" if self.little is not False else "big")).encode() in numbers
+            return any(encoded in raw for encoded in self.walk.encoded)
+        values = element.value if hasattr(element.value, "append") else [element.value]
+        return any(isinstance(v, int | float) and v == int(v) and str(int(v)).encode() in numbers for v in values)
+
+    def _tags(self, element: Element, raw: bytes) -> list[int]:
+        """The tags that an AT element holds."""
         if not isinstance(element, RawDataElement):
-            return str(element.value).encode() if isinstance(element.value, int) else b""
-        return str(int.from_bytes(raw, "little" if self.little is not False else "big")).encode()
+            values = element.value if hasattr(element.value, "append") else [element.value]
+            return [int(tag) for tag in values if tag is not None]
+        order: Literal["little", "big"] = "little" if self.little is not False else "big"
+        halves = [int.from_bytes(raw[i : i + 2], order) for i in range(0, len(raw), 2)]
+        return [high << 16 | low for high, low in zip(halves[::2], halves[1::2], strict=False)]
 
     def _code_string(self, element: Element, rule: Rule, raw: bytes) -> Element | None:
         """A CS element with the terms the standard defines for it; a word it does not know could be a name."""

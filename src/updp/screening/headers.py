@@ -10,6 +10,7 @@ patient has the same identity in header, film and report.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -114,6 +115,14 @@ class HeaderCleaner:
         return self._person(name, sex, patient_id)
 
 
+def _in_binary(number: int) -> list[bytes]:
+    """A whole number as an integer and as a float of DICOM, in both orders of bytes."""
+    if number >> 64:
+        return []
+    forms = ("d", "f", "Q" if number >> 32 else "I")  # a float of four bytes rounds, and still tells who it is
+    return [struct.pack(order + form, number) for order in "<>" for form in forms]
+
+
 class _Remembered:
     """A detector that is not asked twice about the same description: a hospital has a few hundred of them."""
 
@@ -144,6 +153,8 @@ class HeaderWalk:
         self.numbers = frozenset(
             found.group().lstrip("0").encode() for text in self.known.words for found in _LONG_NUMBER.finditer(text)
         )
+        #: The same as they stand in binary elements.
+        self.encoded = frozenset(encoded for number in self.numbers for encoded in _in_binary(int(number or b"0")))
 
     def own_name(self, name: str) -> str:
         """What stands for a name of the patient."""
