@@ -19,7 +19,7 @@ from updp.core.keys import Key
 from updp.release.assemble import finished
 from updp.review.analyse import Analysis, analyse, into_folder, load_answers
 from updp.review.answers import Answers
-from updp.review.design import arranged, design
+from updp.review.design import VERSIONS, arranged, design
 from updp.review.plan import Plan, PlannedFilm, Reader
 from updp.review.serve import Review, prepare
 from updp.review.simulate import simulate
@@ -27,6 +27,9 @@ from updp.review.simulate import simulate
 PICTURES = Path(__file__).parent / "pictures"
 PATIENTS, FINDINGS = 120, ("Cardiomegaly", "Effusion", "Nodule", "Pneumothorax")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+#: Scroll to a part of the page beside the films.
+TO = """title => [...document.querySelectorAll("h2")].find(one => one.textContent === title).scrollIntoView()"""
 
 
 def studied(run: Path, hospital: Path, key: Key, out: Path) -> None:
@@ -44,7 +47,7 @@ def simulated(key: Key, out: Path) -> Analysis:
     films = {
         name: PlannedFilm(str(n), version, tuple(map(int, truths[n])), "")
         for n, pair in enumerate(names)
-        for name, version in zip(pair, ("original", "released"), strict=True)
+        for name, version in zip(pair, VERSIONS, strict=True)
     }
     orders = arranged(names, [int(t.sum()) for t in truths], 3, PATIENTS // 2, PATIENTS // 10, key, 0)
     readers = tuple(Reader(f"simulated reader {n}", items) for n, items in enumerate(orders, start=1))
@@ -124,6 +127,9 @@ def main() -> None:
                             theme(page, shade)
                             settled(page)
                             page.screenshot(path=given.check / f"{name}-{width}-{shade}.png")
+                            for part in ("Decide", "Report", "Header") if name == "film" else ():
+                                page.evaluate(TO, part)
+                                page.screenshot(path=given.check / f"{part.lower()}-{width}-{shade}.png")
                     for shade in ("light", "dark"):
                         theme(reading, shade)
                         settled(reading)

@@ -51,6 +51,27 @@ def test_a_simulated_study_runs_from_design_to_kappa(made, key_file, tmp_path):
     ]
 
 
+def test_review_prints_one_link_and_listens_on_this_computer_alone(made, key_file, monkeypatch):
+    from updp.review.serve import Review
+
+    ran = []
+    monkeypatch.setattr(Review, "run", lambda self: ran.append(self))
+    shown = call("review", str(made / "out"), "--key", key_file)
+    assert shown.exit_code == 0, shown.output
+    (ready,) = ran
+    try:
+        host, port = ready.listening.getsockname()
+        assert host == "127.0.0.1"
+        assert re.findall(r"\S+://\S+", shown.output) == [ready.links[0].address]
+        assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/enter/[\w-]{{32}}", ready.links[0].address)
+        settings = ready.server.config
+        assert (settings.access_log, settings.proxy_headers, settings.log_level) == (False, False, "error")
+        taken = call("review", str(made / "out"), "--key", key_file, "--port", str(port))
+        assert "in use" in str(taken.exception)
+    finally:
+        ready.listening.close()
+
+
 def test_there_is_nothing_to_review_where_nothing_was_released(key_file, tmp_path):
     refused = call("review", str(tmp_path), "--key", key_file)
     assert refused.exit_code != 0

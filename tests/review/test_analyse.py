@@ -168,7 +168,7 @@ def test_the_study_of_the_demonstrations_hospital_runs_from_design_to_kappa(key,
 
 
 def test_simulated_readers_do_not_answer_for_people(study, plan, key):
-    with pytest.raises(BadPlan, match="for people"):
+    with pytest.raises(BadPlan, match="for human readers"):
         simulate(plan, Answers(study, plan), key)
 
 

@@ -121,6 +121,12 @@ def test_a_file_of_answers_comes_back_once(study, plan, key, tmp_path):
     assert base.collect(path, key) == ("reader 2", 5)
     assert base.collect(path, key) == ("reader 2", 0)
     assert sorted(base.of("reader 2")) == list(range(5))
+    later = {4: answer(plan, "reader 2", 4, quality=1, at="2026-01-01T11:00:00+00:00")}
+    newer = tmp_path / "newer.json"
+    newer.write_bytes(export(plan, key, "reader 2", {n: answer(plan, "reader 2", n) for n in range(4)} | later))
+    assert base.collect(newer, key) == ("reader 2", 1)
+    assert base.collect(path, key) == ("reader 2", 0)  # what was answered later stays
+    assert base.of("reader 2")[4].quality == 1
 
 
 def test_a_file_whose_films_were_read_out_of_order_is_refused(study, plan, key, tmp_path):

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +26,7 @@ from updp.release.verify import verify
 from updp.review.answers import Answers, BadAnswer, check_turn
 from updp.review.app import Study, make_app
 from updp.review.desk import Desk, NoDesk
-from updp.review.sessions import LIFETIME, BadToken, Guard, Proxy
+from updp.review.sessions import LIFETIME, BadProxy, BadToken, Guard, Proxy
 
 from .test_answers import answer
 
@@ -107,6 +108,8 @@ def test_a_session_ends_by_time_and_by_leaving_and_outlives_the_server(key):
     assert Guard(key, "here", clock=lambda: now[0]).who(cookie, {}) is not None
     assert Guard(key, "elsewhere").who(cookie, {}) is None
     assert Guard(Key(bytes(32)), "here").who(cookie, {}) is None
+    other = Guard(key, "elsewhere")  # its cookie reaches this server too, and has another name
+    assert other.cookie != guard.cookie
     for bad in (None, "", "x", "a.b", cookie[:-1], "." + cookie, cookie.replace(".", "..")):
         assert guard.who(bad, {}) is None
     person = guard.who(cookie, {})
@@ -118,6 +121,17 @@ def test_a_session_ends_by_time_and_by_leaving_and_outlives_the_server(key):
     assert guard.who(cookie, {}) is None
     with pytest.raises(BadToken):
         guard.enter("")
+
+
+@pytest.mark.posix
+def test_a_session_that_was_left_stays_so_after_a_restart(key, tmp_path):
+    guard = Guard(key, "here", ended=tmp_path / "left")
+    _, cookie = guard.enter(guard.token("officer", "officer"))
+    again = Guard(key, "here", ended=tmp_path / "left").who(cookie, {})
+    assert again is not None
+    guard.leave(again)
+    assert Guard(key, "here", ended=tmp_path / "left").who(cookie, {}) is None
+    assert ((tmp_path / "left").stat().st_mode & 0o777) == 0o600
 
 
 @pytest.mark.parametrize("path", ["/", "/desk", "/desk/wall", "/desk/films", "/desk/quarantine", "/read", "/read/plan"])
@@ -143,6 +157,7 @@ def test_every_answer_says_that_nothing_is_kept_or_fetched_elsewhere(officer, de
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "same-origin"  # under no-referrer our own forms come from "null"
 
 
 def test_pages_have_no_inline_script_or_style(officer, desk):
@@ -168,10 +183,11 @@ def test_a_form_needs_the_code_of_its_session(officer, app, guard, desk):
     row = film_of(desk)
     form = {"kind": "keep back", "ref": row["ref"], "film": row["release_id"]}
     other = client(app).come_in(guard, "officer", "other")
-    for code in ({}, {"code": "0" * 64}, {"code": other.code}):
+    for code in ({}, {"code": "0" * 64}, {"code": "é"}, {"code": other.code}):
         assert officer.post("/desk/decide", data=form | code).status_code == 403
-    cross = officer.post("/desk/decide", data=form | {"code": officer.code}, headers={"origin": "http://evil.example"})
-    assert cross.status_code == 403
+    for origin in ("http://evil.example", "null"):
+        cross = officer.post("/desk/decide", data=form | {"code": officer.code}, headers={"origin": origin})
+        assert cross.status_code == 403
     assert client(app).post("/desk/decide", data=form).status_code == 401
     assert officer.post("/desk/decide", content=b"x" * 70_000).status_code == 413
     assert not read_decisions(desk.out, desk.key).lines
@@ -196,6 +212,26 @@ def test_a_fault_of_the_server_shows_no_detail(officer, desk, monkeypatch):
     assert answer.status_code == 500
     assert CANARIES[0] not in answer.text
     assert "Something went wrong" in answer.text
+
+
+def test_no_identifier_reaches_a_log(officer, desk, monkeypatch, caplog):
+    caplog.set_level("DEBUG")
+    row = film_of(desk)
+    kept = desk.index.quarantine()[0]["ref"]
+    for path in ("/desk", f"/desk/film/{row['release_id']}", f"/desk/study/{kept}", "/desk/study/" + CANARIES[0]):
+        officer.get(path)
+    monkeypatch.setattr(desk.index, "films", lambda *_: (_ for _ in ()).throw(KeyError(CANARIES[0])))
+    assert officer.get("/desk/wall").status_code == 500
+    own = [line for line in caplog.records if not line.name.startswith("httpx")]  # the browser's, not the server's
+    assert "KeyError" in str([line.getMessage() for line in own])
+    assert not any(word in line.getMessage() for line in own for word in CANARIES)
+
+
+@pytest.mark.parametrize("offset", [10**30, -(10**30), 2**63])
+def test_beyond_the_last_film_there_are_none(officer, offset):
+    answer = officer.get(f"/desk/films?offset={offset}&limit={10**30}")
+    assert answer.status_code == 200
+    assert len(answer.json()["rows"]) == (40 if offset < 0 else 0)
 
 
 def test_a_form_without_a_length_is_cut(officer):
@@ -225,9 +261,74 @@ def test_the_wall_says_what_was_decided(officer, desk):
     assert told() == {row["release_id"]: "keep back"}
     officer.post("/desk/decide", data=form | {"kind": "withdraw"})
     assert told() == {}
+    kept = desk.index.quarantine()[0]["ref"]
+    for kind, shown in (("keep back", 1), ("withdraw", 0)):
+        officer.post("/desk/decide", data={"code": officer.code, "kind": kind, "ref": kept})
+        assert officer.get("/desk/quarantine").text.count("pill wait") == shown
 
 
-def test_the_overview_lists_the_runs_of_the_folder_with_their_verdicts(officer, made):
+def test_a_decision_keeps_the_place_on_the_wall(officer, desk):
+    choice = {"finding": "Effusion", "order": "nearest"}
+    rows = officer.get("/desk/films", params=choice).json()["rows"]
+    name, after = rows[3][0], rows[4][0]
+    page = officer.get(f"/desk/film/{name}", params=choice).text
+    form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.partition("<textarea")[0]))
+    form = {field: value.replace("&amp;", "&") for field, value in form.items()}
+    shown = officer.post("/desk/decide", data=form | {"kind": "keep back", "words": "a ring"})
+    assert f'data-after="{after}"' in shown.text
+    assert "It takes effect when" in shown.text
+    assert dict(shown.url.params) == choice
+    form["query"] = "order=nearest&x=\r\nset-cookie: a=b&view=%0d%0a"
+    again = officer.post("/desk/decide", data=form | {"kind": "withdraw"}, follow_redirects=False)
+    assert again.headers["location"] == f"/desk/film/{name}?view=%0D%0A&order=nearest"
+
+
+def test_while_the_release_is_made_anew_pages_say_so(officer, desk, made):
+    folder = released(made)
+    folder.rename(made / "aside")
+    desk.work.running = True
+    for path in ("/desk", "/desk/films", f"/desk/film/{film_of(desk)['release_id']}/released.png"):
+        answer = officer.get(path)
+        assert answer.status_code == (200 if path == "/desk/films" else 503)
+        assert path == "/desk/films" or "being made anew; wait a moment" in answer.text
+    assert "is being made anew" in officer.get("/desk/decisions").text
+    assert officer.get("/desk/status").json()["work"]["running"]
+    desk.work.running = False
+    assert "Run <code>updp deidentify</code>" in officer.get("/desk/decisions").text
+    assert "did not end" in officer.get("/desk").text
+
+
+def test_what_could_not_be_read_beside_the_server_is_said(officer, desk, monkeypatch):
+    with closing(desk.index._open()) as base, base:
+        base.execute("UPDATE films SET likeness = NULL")
+    monkeypatch.setattr(desk.source, "load", lambda study: (_ for _ in ()).throw(KeyError(CANARIES[0])))
+    desk._beside()
+    for path in ("/desk", "/desk/wall"):
+        assert "unexpected KeyError" in officer.get(path).text
+        assert CANARIES[0] not in officer.get(path).text
+
+
+def test_a_search_for_originals_that_was_stopped_begins_again(made, key):
+    desk = Desk(made / "out", key, classify=False)
+    desk.stop()
+    desk._beside()
+    assert not desk.index.has_originals()
+    desk = Desk(made / "out", key, classify=False)
+    desk._beside()
+    assert desk.index.has_originals()
+    assert desk.index.counts()["measured"] == 40
+
+
+def test_a_quarantine_list_that_is_cut_says_so(officer, desk):
+    reason = desk.index.quarantine()[0]["reason"]
+    with closing(desk.index._open()) as base, base:
+        base.executemany("INSERT INTO quarantine VALUES (?, 'read', ?, 1)", [(f"q{n}", reason) for n in range(2000)])
+    page = officer.get(f"/desk/quarantine?reason={reason}").text
+    assert "the first 2000 of 2001" in page
+    assert page.count("/desk/study/") == 2000
+
+
+def test_the_overview_lists_the_runs_of_the_folder_with_their_verdicts(officer, made, monkeypatch):
     assert "Releases in this folder" not in officer.get("/desk").text
     other = made / "later"
     shutil.copytree(made / "out", other)
@@ -241,12 +342,14 @@ def test_the_overview_lists_the_runs_of_the_folder_with_their_verdicts(officer, 
     table = page[page.index("Releases in this folder") :]
     rows = re.findall(r"<code>([^<]+)</code>.*?pill \w+\">([^<]+)<", table)
     assert rows == [("later", "Blocked"), ("out", "Not measured")]
+    monkeypatch.setattr(type(made), "iterdir", lambda self: (_ for _ in ()).throw(PermissionError()))
+    assert officer.get("/desk").status_code == 200
 
 
 def test_the_officer_sees_before_and_after(officer, desk):
     page = officer.get(f"/desk/film/{film_of(desk)['release_id']}").text
     assert "Quibblesworth" in page  # the original report, with the name marked
-    assert re.search(r'<mark class="gone"><span>[^<]*Quibblesworth', page)
+    assert re.search(r'<mark class="gone"><span>[^<]*Quibblesworth[^<]*</span><small>staff</small></mark>', page)
     assert '<mark class="kept">effusion</mark>' in page
     left = page[page.index("<h3>Released</h3>") :]
     assert "Quibblesworth" not in left
@@ -262,6 +365,14 @@ def test_films_are_filtered_and_ordered(desk):
     near = [row["likeness"] for row in desk.index.films(desk_choice(order="nearest"))[1]]
     assert near == sorted(near, reverse=True)
     assert near[0] > 0.5
+    ids = [row["release_id"] for row in desk.index.films(desk_choice())[1]]
+    desk.index.measured({ids[5]: (0.1, 0.3), ids[2]: (0.2, 0.1)})
+    unsure = [row["release_id"] for row in desk.index.films(desk_choice(order="unsure"))[1]]
+    assert unsure == [ids[2], ids[5], *(one for one in ids if one not in (ids[2], ids[5]))]
+    with closing(desk.index._open()) as base, base:
+        base.execute("UPDATE films SET decided = 'rerolls 2' WHERE release_id = ?", (ids[7],))
+    assert [row["release_id"] for row in desk.index.films(desk_choice(decided="rerolls 2"))[1]] == [ids[7]]
+    assert ("rerolls 2", 1) in desk.index.choices()["decided"]
     assert desk.index.choices()["finding"] == [("Effusion", 20), ("Nodule", 20), ("none", 10)]
 
 
@@ -305,9 +416,15 @@ def test_a_decision_is_logged_applied_and_the_release_verifies(officer, desk, ma
     assert state["work"]["error"] == ""
     assert state["pending"] == 0
     assert desk.index.film(row["release_id"]) is None
+    for _ in range(600):
+        if desk.index.counts()["measured"] == 39:
+            break
+        time.sleep(0.1)
+    assert desk.index.original(film_of(desk)["ref"]) is not None
     assert verify(released(made), accept_unknown_signer=True).intact
     assert "kept-back-by-officer" in officer.get("/desk/quarantine").text
     assert "a ring" in officer.get("/desk/decisions").text
+    assert "The release has it" in officer.get(f"/desk/study/{row['ref']}").text
 
 
 @pytest.mark.parametrize(
@@ -384,12 +501,59 @@ def test_answers_of_others_and_of_films_not_in_the_plan_are_refused(reader, app,
     other = client(app).come_in(guard, "reader", "reader 2")
     assert send(reader, plan, "reader 1", 0, other.code).status_code == 403
     assert send(reader, plan, "reader 1", 0, code, film="xnone").status_code == 422
-    wrong = send(reader, plan, "reader 2", 1, code)  # what reader 2 sees second is not what reader 1 does
-    assert wrong.status_code == 422 or plan.reader("reader 1").items[1] == plan.reader("reader 2").items[1]
+    both = zip(plan.reader("reader 1").items, plan.reader("reader 2").items, strict=True)
+    apart = next(n for n, (own, others) in enumerate(both) if own.film != others.film)
+    assert send(reader, plan, "reader 2", apart, code).status_code == 422
     assert "another film" in send(reader, plan, "reader 1", 0, code, item=3).json()["error"]
     assert reader.post("/read/answers", content=b"{", headers={"x-form-code": code}).status_code == 422
     assert reader.get("/read/plan").json()["answers"] == {}
     assert other.get("/read/plan").json()["answers"] == {}
+
+
+@pytest.mark.parametrize("body", [b"[" * 60_000, b'{"item": ' + b"9" * 5000 + b"}", b"\xff", b"null"])
+def test_what_is_no_answer_is_refused(reader, body):
+    headers = {"x-form-code": reader.code, "accept": "application/json"}
+    refused = reader.post("/read/answers", content=body, headers=headers)
+    assert (refused.status_code, refused.json()) == (422, {"error": "this is not an answer"})
+
+
+def test_the_time_of_an_answer_is_the_servers(reader, plan):
+    assert send(reader, plan, "reader 1", 0, reader.code, at="2000-01-01T00:00:00+00:00").status_code == 200
+    at = dt.datetime.fromisoformat(reader.get("/read/plan").json()["answers"]["0"]["at"])
+    assert abs(dt.datetime.now(dt.UTC) - at) < dt.timedelta(hours=1)
+
+
+def test_answers_of_a_session_that_has_ended_stay(reader, plan):
+    last = next(n for n, item in enumerate(plan.reader("reader 1").items) if item.session == 2) - 1
+    given = {n: answer(plan, "reader 1", n) for n in range(last + 1)}
+    now = dt.datetime.now(dt.UTC)
+    check_turn(given[last], given, plan, "reader 1", now)
+    given[last + 1] = answer(plan, "reader 1", last + 1)
+    with pytest.raises(BadAnswer, match="session of this film has ended"):
+        check_turn(given[last], given, plan, "reader 1", now)
+    check_turn(given[last + 1], given, plan, "reader 1", now)
+
+
+def test_a_full_disk_is_explained_to_the_reader_and_loses_nothing(key, guard, study, plan):
+    answers = Answers(study, plan)
+    reader = client(make_app(guard, {HOST}, None, Study(study, plan, answers))).come_in(guard, "reader", "reader 1")
+    code = reader.code
+    assert send(reader, plan, "reader 1", 0, code).status_code == 200
+    opened = answers._open
+
+    def full():
+        made = opened()
+        made.execute(f"PRAGMA max_page_count = {made.execute('PRAGMA page_count').fetchone()[0]}")
+        return made
+
+    answers._open = full
+    place = 1
+    while (refused := send(reader, plan, "reader 1", place, code)).status_code == 200:
+        place += 1
+    assert (refused.status_code, "disk full" in refused.json()["error"]) == (507, True)
+    del answers._open
+    assert send(reader, plan, "reader 1", place, code).status_code == 200
+    assert sorted(answers.of("reader 1")) == list(range(place + 1))
 
 
 def test_films_are_read_in_the_order_of_the_plan_and_sessions_lie_apart(reader, plan, study, app, guard):
@@ -438,5 +602,32 @@ def test_behind_a_proxy_only_the_named_header_counts(key, desk, tmp_path):
     assert browser.get("/desk", headers={"X-Hospital-User": "ann"}).status_code == 200
     assert browser.get("/desk", headers={"X-Hospital-User": "bob"}).status_code == 403
     assert browser.get("/desk", headers={"X-Hospital-User": "eve"}).status_code == 401
-    token = replace(Guard(key, "here").proxy or Proxy("X", "y"), header="Z")  # a cookie opens nothing behind a proxy
-    assert token.person("ann") is None
+    _, cookie = guard.enter(guard.token("officer", "ann"))
+    browser.cookies.set(guard.cookie, cookie)
+    assert browser.get("/desk").status_code == 401  # a cookie opens nothing behind a proxy
+    twice = [("X-Hospital-User", "ann"), ("x-hospital-user", "eve")]  # a proxy that adds to what the client sent
+    assert browser.get("/desk", headers=twice).status_code == 401
+    assert "Leave" not in browser.get("/desk", headers={"X-Hospital-User": "ann"}).text  # it is the proxy's to end
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [('officers = "ann"', "officers and .readers. say who"), ('readers = ["bob"]', "officers and .readers. say who"),
+     ('officers = ["ann"]\n[readers]\nann = "reader 1"', "cannot be a reader")],
+)  # fmt: skip
+def test_a_file_of_a_proxy_that_says_something_else_is_refused(tmp_path, text, why):
+    path = tmp_path / "proxy.toml"
+    path.write_text(f'header = "X-Hospital-User"\nhost = "review.hospital"\n{text}\n')
+    with pytest.raises(BadProxy, match=why):
+        Proxy.load(path)
+
+
+def test_behind_a_proxy_no_link_is_made_and_readers_are_those_of_the_plan(made, study, key):
+    from updp.review.serve import prepare
+
+    proxy = Proxy("X-Hospital-User", "review.hospital", frozenset({"ann"}), {"bob": "reader 1"})
+    ready = prepare(made / "out", key, study=study, proxy=proxy, classify=False)
+    ready.listening.close()
+    assert ready.links == ()
+    with pytest.raises(BadProxy, match="no reader of a name"):
+        prepare(made / "out", key, study=study, proxy=replace(proxy, readers={"bob": "reader 9"}), classify=False)

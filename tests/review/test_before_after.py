@@ -25,6 +25,11 @@ def test_removed_kept_and_added_attributes_are_told_apart():
     assert header_rows(before, None)[0] == ("Modality", "DX", None)
 
 
+def test_several_values_are_written_as_the_standard_writes_them():
+    before, after = header(ImageType=["DERIVED", "PRIMARY"]), header(ImageType=["DERIVED", "SECONDARY"])
+    assert header_rows(before, after) == [("Image Type", "DERIVED\\PRIMARY", "DERIVED\\SECONDARY")]
+
+
 def test_what_stands_inside_a_sequence_is_shown():
     code = header(CodeValue="T-1", CodeMeaning="Chest of Zanthora")
     before, after = header(), header()

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,8 +18,10 @@ import pytest
 
 from tests.review.conftest import released
 from updp.core.keys import Key
+from updp.release.verify import verify
 from updp.review.analyse import analyse, into_folder
 from updp.review.answers import Answers, BadAnswer
+from updp.review.index import Index
 from updp.review.plan import load_plan
 
 from .test_answers import answer
@@ -38,7 +41,7 @@ from pathlib import Path
 from updp.core.keys import Key
 from updp.review.serve import prepare
 out, study, port = sys.argv[1:]
-ready = prepare(Path(out), Key(bytes(range(32))), study=Path(study), port=int(port), classify=False)
+ready = prepare(Path(out), Key(bytes(range(32))), study=Path(study) if study else None, port=int(port), classify=False)
 print(ready.listening.getsockname()[1], *(link.address for link in ready.links), flush=True)
 ready.run()
 """
@@ -99,8 +102,9 @@ class Server:
     """`updp review` in a process of its own, which can be killed."""
 
     def __init__(self, root: Path, port: int = 0) -> None:
+        study = str(root / "study") if (root / "study").exists() else ""
         self.child = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(root / "made" / "out"), str(root / "study"), str(port)],
+            [sys.executable, "-c", SERVER, str(root / "made" / "out"), study, str(port)],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -226,6 +230,110 @@ def test_the_officer_compares_by_keyboard(desk_page, server):
     page.go_back()
     page.wait_for_selector(f"body[data-shown='{before.partition(str(server.port))[2].partition('?')[0]}']")
     assert page.evaluate("() => window.same")  # no page was loaded anew
+
+
+def measured(made: Path, limit: float = 300) -> None:
+    """Wait until the likeness of every film is known: until then films change their places in its order."""
+    index = Index(made / "out" / "review" / "desk.sqlite3", Key(SECRET))
+    end = time.monotonic() + limit
+    while (counts := index.counts())["measured"] < counts["films"]:
+        assert time.monotonic() < end, f"{counts} after {limit} seconds"
+        time.sleep(0.1)
+
+
+def test_the_officer_keeps_a_film_back_and_makes_the_release_anew(chromium, made):
+    server = Server(made.parent)
+    try:
+        measured(made)
+        page = context(chromium).new_page()
+        page.goto(server.officer)
+        base = f"http://127.0.0.1:{server.port}"
+        page.goto(base + "/desk/wall?order=nearest")
+        page.wait_for_selector(".tile[href]")
+        page.goto(base + page.locator(".tile[href]").nth(3).get_attribute("href"))
+        film, after = page.locator(".facts code").first.inner_text(), page.locator("#study").get_attribute("data-after")
+        page.locator("summary", has_text="Keep back").click()
+        page.get_by_label("Why").fill("a ring")
+        page.get_by_role("button", name="Keep back").click()
+        page.get_by_text("Decided: keep back").wait_for()
+        assert page.locator("#study").get_attribute("data-after") == after  # the place on the wall is kept
+        page.goto(base + "/desk/decisions")
+        page.get_by_role("button", name="Make the release anew").click()
+        page.get_by_text("it verifies").wait_for()  # the page loads itself again
+        page.goto(f"{base}/desk/film/{film}")
+        assert page.locator("h1").inner_text() == "Not here"
+        assert verify(released(made), accept_unknown_signer=True).intact
+        page.get_by_role("button", name="Leave").click()
+        page.get_by_role("heading", name="Signed off").wait_for()
+        page.goto(base + "/desk")
+        assert "Please come in" in page.locator("h1").inner_text()
+    finally:
+        server.kill()
+
+
+PIXELS = "() => [...document.querySelectorAll('canvas[data-film]')].map((canvas) => canvas.toDataURL())"
+
+
+def drawn(page, before: list[str], *, changed: tuple[bool, bool] = (True, True)) -> list[str]:
+    """The pixels of both films, once those of the last have changed."""
+    page.wait_for_function(f"before => JSON.stringify(({PIXELS})()) !== JSON.stringify(before)", arg=before)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    now = page.evaluate(PIXELS)
+    assert tuple(old != new for old, new in zip(before, now, strict=True)) == changed
+    return now
+
+
+def test_both_films_follow_the_mouse_and_every_view_draws_another_picture(desk_page, server):
+    page = desk_page
+    page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
+    page.wait_for_selector(".tile[href]")
+    page.goto(f"http://127.0.0.1:{server.port}{page.locator('.tile[href]').first.get_attribute('href')}")
+    page.wait_for_selector("body[data-shown]")
+    plain = drawn(page, ["", ""])
+    page.keyboard.press("d")
+    difference = drawn(page, plain, changed=(False, True))  # drawn on the released film, beside the original
+    page.keyboard.press("e")
+    edges = drawn(page, difference)
+    page.keyboard.press("f")
+    assert drawn(page, edges) == plain
+    box = page.locator("canvas[data-film]").first.bounding_box()
+    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -400)
+    zoomed = drawn(page, plain)
+    page.mouse.down()
+    page.mouse.move(x + 40, y + 30)
+    page.mouse.up()
+    moved = drawn(page, zoomed)
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(x + 100, y + 60)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    drawn(page, moved)
+    assert page.locator("#reading").inner_text() == "W 315 · L 158 · 272 %"
+    page.keyboard.press("0")
+    page.wait_for_function(f"plain => JSON.stringify(({PIXELS})()) === JSON.stringify(plain)", arg=plain)
+
+
+def test_films_are_dark_unless_somebody_chooses_light_and_other_pages_follow_the_system(chromium, desk_page, server):
+    base, session = f"http://127.0.0.1:{server.port}", desk_page.context.storage_state()
+    theme = "() => [document.documentElement.dataset.theme, getComputedStyle(document.body).backgroundColor]"
+    light, dark = ["light", "rgb(242, 244, 246)"], ["dark", "rgb(10, 13, 16)"]
+    page = context(chromium, color_scheme="light", storage_state=session).new_page()
+    page.goto(f"{base}/desk")
+    assert page.evaluate(theme) == light
+    page.goto(f"{base}/desk/wall")
+    assert page.evaluate(theme) == dark
+    page.locator("#theme").click()
+    page.reload()
+    assert page.evaluate(theme) == light
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{base}/desk")
+    assert page.evaluate(theme) == dark
+    reader = context(chromium, color_scheme="light").new_page()
+    reader.goto(server.readers[0])
+    assert reader.evaluate(theme) == dark
 
 
 def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made_once, tmp_path):

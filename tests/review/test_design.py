@@ -6,15 +6,36 @@ import json
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tests.conftest import sweep
 from tests.review.conftest import released
+from tests.sources.exports import draw, write_dicom
 from updp.core.keys import Key
+from updp.core.policy import Policy
 from updp.evaluation.cohort.load import NotComparable, beside
+from updp.pipeline.run import deidentify
 from updp.release.construction import CHECKED
 from updp.review.design import arranged, design, nearest, power
 from updp.review.plan import BadPlan, film_bytes, load_plan
+
+#: A policy under which films leave as DICOM files of their own size.
+NATIVE = """
+[burned_in]
+mode = "off"
+[image]
+size = "native"
+format = "source"
+min_side = 32
+[method]
+name = "keep"
+[report]
+required = false
+[gate]
+max_quarantined = 1.0
+"""
 
 
 @pytest.mark.parametrize("readers", [1, 3])
@@ -107,6 +128,29 @@ def test_side_markers_leave_originals_where_released_films_have_none(made, key):
 
     assert not painted({})
     assert painted({CHECKED: 3})
+
+
+def pairs(plan):
+    names = {(film.patient, film.version): name for name, film in plan.films.items()}
+    return [(names[p, "original"], names[p, "released"]) for p in {film.patient for film in plan.films.values()}]
+
+
+def same(folder, *names):
+    first, second = (np.asarray(Image.open(folder / f"{name}.png"), float) for name in names)
+    return np.abs(first - second).mean() < 1
+
+
+def test_films_that_leave_at_their_own_size_are_read_in_one(key, tmp_path):
+    for n in range(4):
+        film = {"SOPInstanceUID": f"1.2.3.{n}", "StudyInstanceUID": f"1.2.{n}", "SeriesInstanceUID": f"1.2.{n}.0"}
+        pixels = (draw(seed=n).astype(np.uint16) * 16).tobytes()
+        write_dicom(tmp_path / "export" / f"{n}.dcm", PatientID=f"MRN-{n}", PixelData=pixels, **film)
+    policy = Policy.parse(NATIVE)
+    ended = deidentify(tmp_path / "export", tmp_path / "out", policy=policy, key=key, workers=1)
+    plan = design(ended.folder, tmp_path / "export", tmp_path / "s", key=key, films=4, findings=["Effusion"])
+    sizes = [Image.open(tmp_path / "s" / "films" / f"{name}.png").size for name in plan.films]
+    assert sizes == [(1024, 1024)] * 8  # a film of another size would tell which version it is
+    assert all(same(tmp_path / "s" / "films", *pair) for pair in pairs(plan))
 
 
 def test_an_altered_release_gives_no_study(made, key, tmp_path):

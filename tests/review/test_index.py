@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
+from tests.review.conftest import released as folder_of
 from updp.core.keys import Key
-from updp.review.index import _TABLES, Index
+from updp.core.storage import OutputError
+from updp.review.index import _TABLES, Choice, Index
 
 
 @pytest.fixture
@@ -27,6 +31,43 @@ def released(tmp_path):
     (tmp_path / "reports" / "00000.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     (tmp_path / "2.dcm").write_bytes(b"DICM" + "Hôpital Zanthora".encode("latin-1") + b"\0" * 70_000 + b"Orl")
     return index, tmp_path
+
+
+def test_films_of_one_id_are_counted_each(made, key):
+    path = made / "out" / "quarantine.jsonl"
+    path.write_bytes(path.read_bytes() * 2)
+    index = Index(made / "desk.sqlite3", key)
+    index.build(folder_of(made), made / "out")
+    (row,) = index.quarantine()
+    assert (row["films"], [count for _, count in index.reasons()]) == (2, [2])
+
+
+def test_an_index_is_made_anew_whole_or_not_at_all(made, key, monkeypatch):
+    folder = folder_of(made)
+    index = Index(made / "desk.sqlite3", key)
+    assert index.build(folder, made / "out")
+    assert not index.build(folder, made / "out")  # it is there
+    names = [row["release_id"] for row in index.films(Choice())[1]]
+    with closing(index._open()) as base, base:
+        base.execute("UPDATE about SET value = 'another' WHERE name = 'manifest'")
+        base.execute("UPDATE films SET likeness = 0.5")
+        base.execute("UPDATE films SET decided = 'review redone' || decided WHERE release_id = ?", (names[0],))
+
+    def halfway(*given):
+        assert index.counts()["films"] == 40  # pages are answered from the one before
+        raise sqlite3.OperationalError("disk full")
+
+    whole = Index._rows
+    monkeypatch.setattr(Index, "_rows", halfway)
+    with pytest.raises(OutputError, match="disk full"):
+        index.build(folder, made / "out")
+    assert index.counts() == {"films": 40, "measured": 40, "patients": 20}
+    monkeypatch.setattr(Index, "_rows", whole)
+    assert index.build(folder, made / "out")
+    assert index.counts()["measured"] == 39  # a film that an officer decided on may be another one now
+    index.path.write_bytes(b"no index" * 1000)
+    assert index.build(folder, made / "out")
+    assert index.counts()["films"] == 40
 
 
 @pytest.mark.parametrize(

@@ -207,10 +207,10 @@ def _areas(plan: Plan, table: _Readings, f: int, finding: str) -> list[Measureme
     detail: dict[str, Any] = {"simulated": True} if plan.simulated else {}
     regime = f"released minus original{mark}"
     if len(plan.readers) < 2:
-        return [Measurement.missing(AREA, "it takes two readers", n=n, protocol=finding, regime=regime, detail=detail)]
+        return [Measurement.missing(AREA, "needs two readers", n=n, protocol=finding, regime=regime, detail=detail)]
     try:
         if not n:
-            raise TooFewPatients(0, 10, "the plan knows no truth of this finding")
+            raise TooFewPatients(0, 10, "the source has no such label")
         found = compare(table.truth[known, f], table.confidence[:, :, known, f])
     except TooFewPatients as few:
         return [Measurement.missing(AREA, str(few), n=n, protocol=finding, regime=regime, detail=detail)]

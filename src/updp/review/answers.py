@@ -92,7 +92,9 @@ def read_answer(data: Any, plan: Plan, reader: str) -> Answer:
 def check_turn(answer: Answer, given: Mapping[int, Answer], plan: Plan, reader: str, now: dt.datetime) -> None:
     """Films are read in the order of the plan, and its sessions lie apart: the wash-out rests on both."""
     items = plan.reader(reader).items
-    if answer.item in given:  # answered again
+    if answer.item in given:  # answered again, while its session lasts: the next one shows the patient again
+        if any(items[place].session > items[answer.item].session for place in given):
+            raise BadAnswer("the session of this film has ended; its answers stay as they are")
         return
     if any(place not in given for place in range(answer.item)):
         raise BadAnswer("films are read in the order of the plan; load the page again")
@@ -131,7 +133,7 @@ def read_file(path: Path, plan: Plan, key: Key) -> tuple[str, list[Answer]]:
         raise
     except OSError:
         raise BadAnswer(f"{path.name} cannot be read") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise BadAnswer(f"{path.name} is not a file of answers") from None
     if reader not in {known.name for known in plan.readers} or simulated is not plan.simulated:
         raise BadAnswer("the plan has no such reader")
@@ -182,23 +184,31 @@ class Answers:
         try:
             with closing(self._open()) as base, base:
                 base.executemany("INSERT INTO answers (reader, item, answer) VALUES (?, ?, ?)", rows)
-        except sqlite3.OperationalError:
+        except sqlite3.Error:
             raise OutputError("the answer was not saved; is the disk full? Nothing answered before is lost") from None
 
     def of(self, reader: str) -> dict[int, Answer]:
         """The last answer to every item that a reader has answered."""
-        with closing(self._open()) as base:
-            rows = base.execute("SELECT item, answer FROM answers WHERE reader = ? ORDER BY id", (reader,)).fetchall()
+        query = "SELECT item, answer FROM answers WHERE reader = ? ORDER BY id"
+        try:
+            with closing(self._open()) as base:
+                rows = base.execute(query, (reader,)).fetchall()
+        except sqlite3.Error:
+            raise OutputError("the answers cannot be read; the file is damaged") from None
         return {item: read_answer(json.loads(text), self.plan, reader) for item, text in rows}
 
     def collect(self, path: Path, key: Key) -> tuple[str, int]:
-        """Take in a file of answers; returns whose it is and how many. The same file again changes nothing."""
+        """Take in a file of answers; returns whose it is and how many. The same or an older file changes nothing."""
         reader, answers = read_file(path, self.plan, key)
         last = {answer.item: answer for answer in answers}
         have = self.of(reader)
-        new = [answer for item, answer in sorted(last.items()) if have.get(item) != answer]
+        new = [one for item, one in sorted(last.items()) if item not in have or _later(one, have[item])]
         self.add(reader, new)
         return reader, len(new)
+
+
+def _later(one: Answer, before: Answer) -> bool:
+    return dt.datetime.fromisoformat(one.at) > dt.datetime.fromisoformat(before.at)
 
 
 def export(plan: Plan, key: Key, reader: str, answers: Mapping[int, Answer]) -> bytes:

@@ -10,10 +10,10 @@ import datetime as dt
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, parse_qsl, urlencode
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -25,13 +25,14 @@ from updp.core.reasons import REPAIR, Reason
 from updp.core.storage import OutputError
 from updp.pipeline.decisions import OVERRULED, BadDecision, Decision, Kind
 from updp.pipeline.stations import whereabouts
+from updp.release.assemble import finished
 from updp.review.answers import Answers, BadAnswer, check_turn, read_answer
 from updp.review.before_after import header_rows, marked_after, marked_before
-from updp.review.desk import LARGE, THUMB, Desk
+from updp.review.desk import LARGE, THUMB, Desk, NoDesk
 from updp.review.index import ORDERS, Choice
 from updp.review.pages import templates
 from updp.review.plan import BadPlan, Plan, film_bytes
-from updp.review.sessions import COOKIE, LIFETIME, BadToken, Guard, Person
+from updp.review.sessions import LIFETIME, BadToken, Guard, Person
 
 log = logging.getLogger("updp")
 
@@ -39,7 +40,7 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without any, a browser sends our own forms with the origin "null"
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -50,8 +51,8 @@ HEADERS = {
 _REPORT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 #: Bytes of a form or an answer at most.
 _MOST = 65_536
-#: Films in a row of the wall at most.
-_ROW = 64
+#: Films in a row of the wall, and in a release, at most.
+_ROW, _FILMS = 64, 2**62
 #: What a page asks of a study; a study that was kept back has few of them.
 _FIELDS = ("release_id", "reason", "station", "view", "labels", "labels_from", "decided", "likeness", "seen")
 _STATIC = Path(__file__).parent / "static"
@@ -91,6 +92,7 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
             "person": person,
             "code": guard.form_code(person) if person else "",
             "path": request.url.path,
+            "proxied": guard.proxy is not None,
             "has_desk": desk is not None,
             "has_study": study is not None,
             "pending": desk.pending if desk and person and person.role == "officer" else 0,
@@ -107,7 +109,7 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
         try:
             if request.headers.get("host", "") not in hosts:
                 raise Refusal(421, "Wrong address", "This server answers to its own address only.")
-            request.state.person = guard.who(request.cookies.get(COOKIE), request.headers)
+            request.state.person = guard.who(request.cookies.get(guard.cookie), request.headers.items())
             if request.method == "POST":
                 await _check_form(request, guard, hosts)
             response = await call(request)
@@ -121,7 +123,8 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
             response.headers.setdefault(name, value)
         return response
 
-    for kind, status in ((BadDecision, 409), (BadAnswer, 422), (BadPlan, 409), (OutputError, 507), (BadToken, 403)):
+    faults = {BadDecision: 409, BadAnswer: 422, BadPlan: 409, OutputError: 507, BadToken: 403, NoDesk: 503}
+    for kind, status in faults.items():
 
         def explained(request: Request, error: Exception, status: int = status) -> Response:
             return refused(request, Refusal(status, "That cannot be done", str(error)))
@@ -157,14 +160,14 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
     def enter(token: str) -> Response:
         _, cookie = guard.enter(token)
         response = RedirectResponse("/", 303)
-        response.set_cookie(COOKIE, cookie, max_age=LIFETIME, httponly=True, samesite="strict", path="/")
+        response.set_cookie(guard.cookie, cookie, max_age=LIFETIME, httponly=True, samesite="strict", path="/")
         return response
 
     @app.post("/leave")
     def leave(request: Request) -> Response:
         guard.leave(_person(request))
         response = page("left.html.jinja", request)
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(guard.cookie)
         return response
 
     @app.get("/")
@@ -212,8 +215,7 @@ def _person(request: Request, role: str | None = None) -> Person:
 
 
 def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
-    def choice_of(request: Request) -> Choice:
-        asked = request.query_params
+    def choice_of(asked: Mapping[str, str]) -> Choice:
         finding, view, decided = (asked.get(name, "")[:200] for name in ("finding", "view", "decided"))
         return Choice(finding, view, decided, asked.get("order", "release"))
 
@@ -227,11 +229,15 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             raise MISSING
         return row
 
+    def standing() -> dict[str, Kind]:
+        """What was decided last of every study, unless it was withdrawn."""
+        last = {line.ref: line.kind for line in desk.decisions.lines}
+        return {ref: kind for ref, kind in last.items() if kind is not Kind.WITHDRAW}
+
     def tiles(choice: Choice, offset: int, limit: int) -> dict[str, Any]:
         total, rows = desk.index.films(choice, offset, limit)
-        last = {line.ref: line.kind for line in desk.decisions.lines}
-        last = {ref: kind for ref, kind in last.items() if kind is not Kind.WITHDRAW}
-        return {"total": total, "rows": [_tile(row, last.get(row["ref"])) for row in rows]}
+        decided = standing()
+        return {"total": total, "rows": [_tile(row, decided.get(row["ref"])) for row in rows]}
 
     def image_of(data: bytes | None, media: str) -> Response:
         if data is None:
@@ -257,6 +263,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             verification=desk.verification,
             folder=desk.folder.name,
             source=desk.source_path is not None,
+            looking=desk.looking,
             runs=desk.runs(),
             work=desk.work,
             lines=desk.decisions.lines[-6:][::-1],
@@ -289,7 +296,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk/wall")
     def wall(request: Request) -> Response:
         _person(request, "officer")
-        choice = choice_of(request)
+        choice = choice_of(request.query_params)
         first = tiles(choice, 0, 120)
         return page(
             "wall.html.jinja", request,
@@ -301,12 +308,13 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk/films")
     def films(request: Request, offset: int = 0, limit: int = 120) -> Response:
         _person(request, "officer")
-        return JSONResponse(tiles(choice_of(request), max(offset, 0), min(max(limit, 1), 500)))
+        offset, limit = min(max(offset, 0), _FILMS), min(max(limit, 1), 500)
+        return JSONResponse(tiles(choice_of(request.query_params), offset, limit))
 
     @app.get("/desk/film/{release_id}")
     def film(request: Request, release_id: str) -> Response:
         _person(request, "officer")
-        row, choice = row_of(release_id), choice_of(request)
+        row, choice = row_of(release_id), choice_of(request.query_params)
         before, after = desk.index.neighbours(release_id, choice)
         return _study_page(request, row, title="Released film", query=query(choice), before=before, after=after)
 
@@ -330,7 +338,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk/quarantine")
     def quarantine(request: Request, reason: str = "") -> Response:
         _person(request, "officer")
-        decided = {line.ref: line for line in desk.decisions.lines}
+        decided = standing()
         rows = [
             {**row, "repair": REPAIR[Reason(row["reason"])], "decided": decided.get(row["ref"])}
             for row in desk.index.quarantine(reason)
@@ -359,6 +367,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
         sections = desk.policy.report.sections
         report = shown.before.report if shown.before else None
         reason = row.get("reason")
+        last, lines = desk.decisions.last(row["ref"] or ""), desk.decisions.lines
         return page(
             "film.html.jinja",
             request,
@@ -372,7 +381,8 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             left=marked_after(shown.report) if shown.report else [],
             repair=REPAIR[Reason(reason)] if reason else "",
             way=OVERRULED.get(Reason(reason)) if reason else None,
-            last=desk.decisions.last(row["ref"] or ""),
+            last=last,
+            waiting=last in lines[len(lines) - desk.pending :],
             strength=desk.policy.method.strength,
             seed=int(desk.run.get("seed", 0)),
             can_redo=desk.source_path is not None,
@@ -402,15 +412,18 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
         except ValueError:
             raise BadDecision("a seed is a whole number, a strength lies between 0 and 1") from None
         desk.decide(decision)
-        place = f"/desk/film/{released['release_id']}?decided=yes" if released else f"/desk/study/{ref}?decided=yes"
-        return RedirectResponse(place, 303)
+        if released is None:
+            return RedirectResponse(f"/desk/study/{ref}", 303)
+        choice = choice_of(dict(parse_qsl(form.get("query", ""))))  # the film keeps its place on the wall
+        return RedirectResponse(f"/desk/film/{released['release_id']}?{query(choice)}", 303)
 
     @app.get("/desk/decisions")
     def decisions(request: Request) -> Response:
         _person(request, "officer")
         return page(
             "decisions.html.jinja", request,
-            lines=desk.decisions.lines[::-1], work=desk.work, verification=desk.verification, folder=desk.folder.name,
+            lines=desk.decisions.lines[::-1], work=desk.work, verification=desk.verification,
+            folder=ended.folder.name if (ended := finished(desk.out)) else "",
             source=desk.source_path is not None, Kind=Kind,
         )  # fmt: skip
 
@@ -475,9 +488,11 @@ def _add_study(app: FastAPI, study: Study, guard: Guard, page: Callable[..., Res
         name = reader_of(request)
         try:
             data = json.loads(request.state.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise BadAnswer("this is not an answer") from None
-        answer = read_answer(data, plan, name)
-        check_turn(answer, study.answers.of(name), plan, name, dt.datetime.now(dt.UTC))
+        now = dt.datetime.now(dt.UTC)
+        # The days between sessions are counted by this clock, not by that of the reader's computer.
+        answer = replace(read_answer(data, plan, name), at=now.isoformat(timespec="milliseconds"))
+        check_turn(answer, study.answers.of(name), plan, name, now)
         study.answers.add(name, [answer])
         return JSONResponse({"saved": answer.item})

@@ -50,7 +50,8 @@ def _values(header: Any, above: str = "") -> Iterator[tuple[str, str]]:
             for n, item in enumerate(element.value, start=1):
                 yield from _values(item, f"{name} {n} › ")
         else:
-            yield name, str(element.value)
+            several = element.VM > 1  # written as the standard writes them
+            yield name, "\\".join(map(str, element.value)) if several else str(element.value)
 
 
 #: Values that nobody reads: pixels, curves, tables.
@@ -77,7 +78,7 @@ def _marked(text: str, spans: Sequence[Span]) -> Markup:
         parts.append(Markup.escape(text[end : span.start]))
         parts.append(
             Markup('<mark class="gone"><span>{}</span><small>{}</small></mark>').format(
-                text[span.start : span.end], span.category
+                text[span.start : span.end], span.category.replace("_", " ")
             )
         )
         end = span.end

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from updp.core.keys import Key
+from updp.core.registry import unknown
 from updp.core.storage import explain
 from updp.evaluation.agreement import films_needed
 from updp.evaluation.cohort.load import Beside, beside, label_matrix, report_text
@@ -36,6 +37,8 @@ DESIGNS = ("blinded-crossover",)
 VERSIONS: tuple[Version, ...] = ("original", "released")
 #: Findings asked of every film at most: a reader rates each on five steps, and more would tire him.
 MOST_FINDINGS = 5
+#: Side of the squares in which films are read that leave at their own size: sizes would tell versions apart.
+NATIVE = 1024
 #: A kappa to plan for: that of the papers' clinicians (0.81 to 0.89).
 EXPECTED_KAPPA = 0.85
 
@@ -131,7 +134,7 @@ def design(
 ) -> Plan:
     """Choose films, order them, render them and write the study to ``out``."""
     if design not in DESIGNS:
-        raise BadPlan(f"no design {design!r}; there are: {', '.join(DESIGNS)}")
+        raise BadPlan(unknown("design", design, DESIGNS))
     if readers < 1 or films < 4:
         raise BadPlan("a study has at least one reader and four patients")
     if out.exists() and any(out.iterdir()):
@@ -205,12 +208,12 @@ def _asked(labels: NDArray[np.float32], classes: Sequence[str], wanted: Sequence
     if wanted:
         known = {name.lower(): place for place, name in enumerate(classes)}
         if missing := [name for name in wanted if name.lower() not in known]:
-            raise BadPlan(f"no finding {missing[0]!r}; there are: {', '.join(classes)}")
+            raise BadPlan(unknown("finding", missing[0], classes))
         return [known[name.lower()] for name in wanted]
     seen = np.nansum(labels, axis=0)
     order = [int(i) for i in np.argsort(-seen, kind="stable")[:MOST_FINDINGS] if seen[i] > 0]
     if not order:
-        raise BadPlan("no film of the release has a known finding; name those to ask with --finding")
+        raise BadPlan("no film of the release has a known finding; name the findings to ask with --finding")
     return order
 
 
@@ -229,7 +232,10 @@ def _screen(pair: Beside, key: Key) -> list[tuple[str, stations.Station]]:
 
     Side markers stay where a release keeps them. Films made without the original's pixels have none.
     """
-    line = [one for one in stations.build(pair.source, pair.policy, key) if one[0] in ("read", "screen", "square")]
+    policy = pair.policy
+    if policy.image.native:
+        policy = policy.model_copy(update={"image": policy.image.model_copy(update={"size": NATIVE})})
+    line = [one for one in stations.build(pair.source, policy, key) if one[0] in ("read", "screen", "square")]
     if pair.facts["tallies"].get(CHECKED):
         for _, station in line:
             if isinstance(station, stations.Screen):
@@ -241,6 +247,7 @@ def _rendered(
     pair: Beside, path: Path, study: Study, screen: list[tuple[str, stations.Station]]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     from updp.imaging.read import read_with_window
+    from updp.imaging.square import square
 
     passed = stations.passage(study, screen)
     if isinstance(passed, stations.Stopped) or passed.pixels is None:
@@ -248,7 +255,7 @@ def _rendered(
     released, _ = read_with_window(
         path, max_pixels=pair.policy.image.max_pixels, min_side=1, channels=pair.source.domain.channels
     )
-    return passed.pixels, released
+    return passed.pixels, square(released, len(passed.pixels), pair.policy.image.fit)
 
 
 def _store(

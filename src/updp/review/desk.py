@@ -63,6 +63,10 @@ class NoDesk(ValueError):
     """There is nothing to review at this place; the message says why."""
 
 
+class _Stopped(Exception):
+    """What runs beside the server ends before its time."""
+
+
 @dataclass
 class Work:
     """Something that runs beside the server."""
@@ -151,9 +155,11 @@ class Desk:
     @property
     def folder(self) -> Path:
         ended = finished(self.out)
-        if ended is None:
+        if ended is not None:
+            return ended.folder
+        if self.work.running:
             raise NoDesk("the release is being made anew; wait a moment")
-        return ended.folder
+        raise NoDesk("making the release anew did not end; start it again on the page Decisions")
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -162,7 +168,11 @@ class Desk:
     def runs(self) -> list[Run]:
         """The finished runs in the folder that holds this one, made with this key."""
         found = []
-        for place in sorted(self.out.parent.iterdir()):
+        try:
+            places = sorted(self.out.parent.iterdir())
+        except OSError:  # the folder above is not the officer's
+            places = [self.out]
+        for place in places:
             own = place == self.out or _json(place / "run.json").get("key") == self.key.fingerprint
             if own and (ended := finished(place)) is not None:
                 found.append(Run(place.name, ended, place == self.out))
@@ -178,19 +188,28 @@ class Desk:
     # -- beside the server -------------------------------------------------------------------------------------------
 
     def _beside(self) -> None:
+        """Check the release, find the originals and measure films, as far as that was not done before."""
         try:
-            self.verification = verify(self.folder, trusted=public_key(self.key))
+            if self.verification is None:
+                self.verification = verify(self.folder, trusted=public_key(self.key))
             if self.source is not None:
                 self.looking = Work("finding originals", running=True)
                 if not self.index.has_originals():
                     self.index.keep_originals(self._studies())
                 self._measure()
+        except _Stopped:
+            pass
         except Exception as error:  # whatever goes wrong is shown on the page, not only in a log
             log.debug("desk: %s", whereabouts(error))
             own = type(error).__module__.startswith("updp.")
             self.looking.error = str(error) if own else f"unexpected {type(error).__name__}"
         finally:
             self.looking.running = False
+
+    def _go_on(self) -> None:
+        """Stop looking when the server ends, or when the films are being made anew: it begins again afterwards."""
+        if self._stop.is_set() or self.work.running:
+            raise _Stopped
 
     @property
     def source(self) -> Source | None:
@@ -203,8 +222,7 @@ class Desk:
     def _studies(self) -> Iterator[tuple[str, Study]]:
         assert self.source is not None
         for item in self.source:
-            if self._stop.is_set():
-                return
+            self._go_on()
             if isinstance(item, Study):
                 yield self.key.ref(item.film_id), item
 
@@ -212,12 +230,12 @@ class Desk:
         """How near every film is to its original: the correlation of both at 64 pixels."""
         self.looking = Work("measuring films", total=self.index.counts()["films"], running=True)
         judge = _judge(self.policy) if self.classify else None
-        while not self._stop.is_set() and (rows := self.index.unmeasured()):
+        while rows := self.index.unmeasured():
             values = {}
             for row in rows:
+                self._go_on()
                 values[row["release_id"]] = self._measured(row, judge)
-                if self._stop.is_set():
-                    return
+            self._go_on()
             self.index.measured(values)
             self.looking.done += len(values)
 
@@ -371,14 +389,14 @@ class Desk:
         from updp.pipeline.decisions import BadDecision
 
         if self.work.running:
-            raise BadDecision("the release is being made anew; decide when it is done")
+            raise BadDecision("the release is being made again; decide when it is done")
         if decision.kind is not Kind.PHI and self.source_path is None:
             raise BadDecision("without its source nothing can be made again; start with --source")
         if decision.kind is Kind.RELEASE:
             entry = self.index.kept_back(decision.ref)
             way = OVERRULED.get(Reason(entry["reason"])) if entry else None
             if way is None:
-                raise BadDecision("what kept this study back cannot be overruled: there is nothing that could leave")
+                raise BadDecision("what kept this study back cannot be overruled; mend it in the source and run again")
             decision = _with(decision, way=way)
         if decision.kind is Kind.REDO and decision.strength is not None:
             self._check_strength(decision.strength)
@@ -413,10 +431,10 @@ class Desk:
 
         with self._lock:
             if self.work.running:
-                raise BadDecision("the release is being made anew already")
+                raise BadDecision("the release is already being made again")
             if self.source_path is None:
                 raise BadDecision("without its source nothing can be made again; start with --source")
-            self.work = Work("making the release anew", running=True)
+            self.work = Work("making the release again", running=True)
         threading.Thread(target=self._apply, daemon=True).start()
 
     def _apply(self) -> None:
@@ -438,18 +456,16 @@ class Desk:
                 limit=self.run.get("limit"),
                 progress=progress,
             )
-            had = self.index.has_originals()
             self.index.build(self.folder, self.out)
             self._strip.cache_clear()
             self.verification = verify(self.folder, trusted=public_key(self.key))
-            if had or self.source is not None:
-                self.index.keep_originals(self._studies())
         except Exception as error:  # shown on the page
             log.debug("apply: %s", whereabouts(error))
             own = type(error).__module__.startswith("updp.")
-            self.work.error = str(error) if own else f"unexpected {type(error).__name__}; the release is as it was"
+            self.work.error = str(error) if own else f"unexpected {type(error).__name__}; start it again"
         finally:
             self.work.running = False
+        self._beside()
 
 
 def _with(decision: Decision, **changes: Any) -> Decision:

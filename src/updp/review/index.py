@@ -25,17 +25,23 @@ from updp.release import manifest
 from updp.release.vault import open_vault
 
 _TABLES = """
+DROP TABLE IF EXISTS about;
+DROP TABLE IF EXISTS films;
+DROP TABLE IF EXISTS quarantine;
+DROP TABLE IF EXISTS originals;
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE films (
   place INTEGER PRIMARY KEY, release_id TEXT UNIQUE, ref TEXT UNIQUE, patient TEXT, view TEXT, labels TEXT,
   decided TEXT, file_name TEXT, shard TEXT, has_report INTEGER, labels_from TEXT, likeness REAL,
   seen REAL
 );
-CREATE TABLE quarantine (ref TEXT PRIMARY KEY, station TEXT, reason TEXT);
+CREATE TABLE quarantine (ref TEXT PRIMARY KEY, station TEXT, reason TEXT, films INTEGER);
 CREATE TABLE originals (ref TEXT PRIMARY KEY, sealed BLOB);
 CREATE INDEX by_likeness ON films (likeness);
 CREATE INDEX by_seen ON films (seen);
 """
+#: Of the tables above: an index of another one is made anew.
+VERSION = 2
 #: Bytes of a DICOM file in which its header ends.
 _HEADER = 65_536
 #: Of one film: likeness to its original, how surely its findings are seen.
@@ -86,36 +92,43 @@ class Index:
 
     def build(self, release: Path, out: Path) -> bool:
         """Make the index of a release unless it is there; returns whether it was made."""
-        digest = manifest.digest(release)
+        digest = f"{VERSION} {manifest.digest(release)}"
         try:
             with closing(self._open()) as base:
                 row = base.execute("SELECT value FROM about WHERE name = 'manifest'").fetchone()
                 if row is not None and row["value"] == digest:
                     return False
-        except sqlite3.Error:  # no index yet, or one of another version
+        except sqlite3.OperationalError:  # no index yet, or one of another version
             pass
-        measured = self._measured()
-        try:
+        except sqlite3.DatabaseError:  # damaged
             for name in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + name).unlink(missing_ok=True)
-            with closing(self._open()) as base, base:
-                base.executescript(_TABLES)
+        measured = self._measured()
+        try:
+            with closing(self._open()) as base, base:  # until it is whole, pages read the one before
+                base.execute("BEGIN IMMEDIATE")
+                for statement in _TABLES.split(";"):
+                    base.execute(statement)
                 refs = {link["release_id"]: link["ref"] for link in open_vault(out / "vault", self.key)
                         if link.get("release_id")}  # fmt: skip
                 places = ", ".join("?" * 13)
                 base.executemany(f"INSERT INTO films VALUES ({places})", self._rows(release, refs, measured))
-                base.executemany("INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?)", _kept_back(out))
+                base.executemany(  # films of one id share their ref
+                    "INSERT INTO quarantine VALUES (?, ?, ?, 1) ON CONFLICT (ref) DO UPDATE SET films = films + 1",
+                    _kept_back(out),
+                )
                 base.execute("INSERT INTO about VALUES ('manifest', ?)", (digest,))
             os.chmod(self.path, 0o600)
         except sqlite3.Error:
-            raise OutputError("the index of the desk cannot be written; is the disk full?") from None
+            raise OutputError("the index of the review page cannot be written; is the disk full?") from None
         return True
 
     def _measured(self) -> dict[str, Measures]:
-        """What was measured of films before a part of them was made again."""
+        """What was measured of films before a part of them was made again; not of those that an officer decided on."""
         try:
             with closing(self._open()) as base:
-                rows = base.execute("SELECT file_name, decided, likeness, seen FROM films").fetchall()
+                rows = base.execute("SELECT file_name, decided, likeness, seen FROM films "
+                                    "WHERE decided NOT LIKE '%review %'").fetchall()  # fmt: skip
         except sqlite3.Error:
             return {}
         return {row["file_name"] + row["decided"]: (row["likeness"], row["seen"]) for row in rows}
@@ -192,14 +205,14 @@ class Index:
             out["finding"].append(("none", none))
         return out
 
-    def quarantine(self, reason: str = "") -> list[dict[str, str]]:
+    def quarantine(self, reason: str = "", most: int = 2000) -> list[dict[str, Any]]:
         return self._ask(
-            "SELECT ref, station, reason FROM quarantine WHERE ? IN ('', reason) ORDER BY reason, ref LIMIT 2000",
-            reason,
-        )
+            "SELECT ref, station, reason, films FROM quarantine WHERE ? IN ('', reason) ORDER BY reason, ref LIMIT ?",
+            reason, most,
+        )  # fmt: skip
 
     def reasons(self) -> list[tuple[str, int]]:
-        rows = self._ask("SELECT reason, count(*) AS films FROM quarantine GROUP BY 1 ORDER BY 2 DESC")
+        rows = self._ask("SELECT reason, sum(films) AS films FROM quarantine GROUP BY 1 ORDER BY 2 DESC")
         return [(row["reason"], row["films"]) for row in rows]
 
     def kept_back(self, ref: str) -> dict[str, str] | None:

@@ -12,7 +12,7 @@ from updp.core.keys import Key
 from updp.review.answers import Answers
 from updp.review.desk import Desk
 from updp.review.plan import load_plan
-from updp.review.sessions import Guard, Proxy
+from updp.review.sessions import BadProxy, Guard, Proxy
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -41,6 +41,10 @@ class Review:
     guard: Guard
     desk: Desk | None
     listening: socket.socket
+
+    @property
+    def address(self) -> str:
+        return f"http://{LOOPBACK}:{self.listening.getsockname()[1]}"
 
     def run(self) -> None:
         """Serve until stopped."""
@@ -79,26 +83,31 @@ def prepare(
         folder = study.parent if study.name == "plan.json" else study
         plan = load_plan(folder, key)
         shown = Study(folder, plan, Answers(folder, plan))
+        if proxy is not None and set(proxy.readers.values()) - {one.name for one in plan.readers}:
+            raise BadProxy("the plan has no reader of a name that the proxy's file gives")
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
         listening.listen(128)  # a link that is opened at once waits, and is not refused
     except OSError:
-        raise NoServer(f"port {port} is in use; choose another with --port") from None
+        raise NoServer(f"port {port} is in use or not yours; choose another with --port") from None
     port = listening.getsockname()[1]
-    hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"} | ({proxy.host} if proxy else set())
-    place = str(out.absolute() if out is not None else study)
-    guard = Guard(key, place, proxy, **({} if clock is None else {"clock": clock}))
+    hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")} | ({proxy.host} if proxy else set())
+    if port == 80:  # browsers leave it out
+        hosts |= {LOOPBACK, "localhost"}
+    folders = [str(one.absolute()) for one in (out, study) if one is not None]
+    left = (out / "review" if out is not None else shown.folder) / "left-sessions"
+    guard = Guard(key, "\n".join(folders), proxy, ended=left, **({} if clock is None else {"clock": clock}))
     app = make_app(guard, hosts, desk, shown)
     # No access log: its lines hold addresses, and the first one a token. Forwarded headers are not read.
     config = uvicorn.Config(
         app, log_level="error", access_log=False, proxy_headers=False, server_header=False, date_header=False
     )
     base = f"http://{LOOPBACK}:{port}/enter/"
-    links = []
-    if desk is not None:
+    links = []  # behind a proxy they would open nothing
+    if proxy is None and desk is not None:
         links.append(Link("officer", base + guard.token("officer", "officer")))
-    if shown is not None:
+    if proxy is None and shown is not None:
         links += [Link(one.name, base + guard.token("reader", one.name)) for one in shown.plan.readers]
     return Review(uvicorn.Server(config), tuple(links), guard, desk, listening)

@@ -11,16 +11,18 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Literal
 
 from updp.core.keys import Key
+from updp.core.storage import explain
 
 Role = Literal["officer", "reader"]
 COOKIE = "updp-review"
@@ -59,11 +61,14 @@ class Proxy:
         """Read ``header``, ``host``, ``officers`` and ``[readers]`` from a TOML file."""
         try:
             data = tomllib.loads(path.read_text("utf-8"))
+            officers, readers = data.get("officers", []), data.get("readers", {})
+            if not isinstance(officers, list):
+                raise TypeError
             made = cls(
                 str(data["header"]),
                 str(data["host"]),
-                frozenset(map(str, data.get("officers", ()))),
-                {str(user): str(name) for user, name in data.get("readers", {}).items()},
+                frozenset(map(str, officers)),
+                {str(user): str(name) for user, name in readers.items()},
             )
         except OSError:
             raise BadProxy(f"{path}: no such file, or it cannot be read") from None
@@ -71,11 +76,16 @@ class Proxy:
             raise BadProxy(f"{path}: header, host, officers and [readers] say who a user of the proxy is") from None
         if not made.header.replace("-", "").isalnum():
             raise BadProxy(f"{path}: header is the name of an HTTP header")
+        if made.officers & made.readers.keys():
+            raise BadProxy(f"{path}: an officer knows which film is which, and cannot be a reader too")
         return made
 
-    def person(self, user: str | None) -> Person | None:
-        if user is None:
+    def person(self, headers: Iterable[tuple[str, str]]) -> Person | None:
+        """Who the header names; nobody if it stands there twice, since one of them may be the client's own."""
+        users = [value for name, value in headers if name.lower() == self.header.lower()]
+        if len(users) != 1:
             return None
+        (user,) = users
         if user in self.officers:
             return Person("officer", user, f"proxy {user}")
         if user in self.readers:
@@ -87,11 +97,19 @@ class Guard:
     """Tokens and sessions of one server."""
 
     def __init__(
-        self, key: Key, place: str, proxy: Proxy | None = None, clock: Callable[[], float] = time.time
+        self,
+        key: Key,
+        place: str,
+        proxy: Proxy | None = None,
+        clock: Callable[[], float] = time.time,
+        ended: Path | None = None,
     ) -> None:
         self._secret = key.digest("review-session", place)
+        #: Browsers send a cookie to every port of a host: servers of two releases have cookies of two names.
+        self.cookie = f"{COOKIE}-{key.digest('review-cookie', place).hex()[:8]}"
         self._tokens: dict[bytes, Person] = {}
-        self._ended: set[str] = set()
+        self._left = ended  # a session that was left stays so when the server starts again
+        self._ended = set(ended.read_text("ascii").split() if ended is not None and ended.exists() else ())
         self._lock = Lock()
         self.proxy, self._clock = proxy, clock
 
@@ -112,10 +130,10 @@ class Guard:
         body = json.dumps([person.role, person.name, person.session, int(self._clock()) + LIFETIME]).encode()
         return person, f"{base64.urlsafe_b64encode(body).decode()}.{self._code(b'cookie', body)}"
 
-    def who(self, cookie: str | None, headers: Mapping[str, str]) -> Person | None:
+    def who(self, cookie: str | None, headers: Iterable[tuple[str, str]]) -> Person | None:
         """The person behind a request, or None."""
         if self.proxy is not None:
-            return self.proxy.person(headers.get(self.proxy.header))
+            return self.proxy.person(headers)
         if not cookie:
             return None
         try:
@@ -131,14 +149,21 @@ class Guard:
         return Person(role, name, session)
 
     def leave(self, person: Person) -> None:
-        self._ended.add(person.session)
+        with self._lock:
+            self._ended.add(person.session)
+            if self._left is not None:
+                try:
+                    with open(os.open(self._left, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as left:
+                        left.write(person.session + "\n")
+                except OSError as error:
+                    raise explain(error) from None
 
     def form_code(self, person: Person) -> str:
         """What a form of this session has to carry."""
         return self._code(b"form", person.session.encode())
 
     def genuine(self, person: Person, code: str | None) -> bool:
-        return code is not None and hmac.compare_digest(code, self.form_code(person))
+        return code is not None and hmac.compare_digest(code.encode(), self.form_code(person).encode())
 
     def _code(self, use: bytes, body: bytes) -> str:
         return hmac.new(self._secret, use + b"\0" + body, "sha256").hexdigest()

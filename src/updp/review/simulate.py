@@ -23,7 +23,7 @@ _START = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 def simulate(plan: Plan, answers: Answers, key: Key, *, seed: int = 0, skill: float = 3.0) -> int:
     """Answer every item of every simulated reader; returns how many. Refuses a plan for people."""
     if not plan.simulated:
-        raise BadPlan("the plan is for people; simulated readers answer only plans made with --simulated")
+        raise BadPlan("this plan is for human readers; simulated readers answer only plans made with --simulated")
     count = 0
     for reader in plan.readers:
         rng = key.rng("simulated", plan.digest, reader.name, str(seed))

@@ -6,8 +6,8 @@
   const waiting = intact && intact.textContent.includes("checking");
   if (!running && !waiting) return;
   const ask = async () => {
-    const answer = await fetch("/desk/status", { headers: { accept: "application/json" } });
-    if (!answer.ok) return;
+    const answer = await fetch("/desk/status", { headers: { accept: "application/json" } }).catch(() => null);
+    if (!answer?.ok) return setTimeout(ask, 3000);
     const now = await answer.json();
     if (running) {
       if (!now.work.running) return location.reload();

@@ -53,6 +53,8 @@
     if (!button) return;
     modes.forEach((one) => one.setAttribute("aria-checked", one === button));
     viewer.chosen(mode);
+    const legend = document.getElementById("legend");
+    if (legend) legend.hidden = mode !== "difference";
   };
   const turn = async (address) => {
     turning = true;

@@ -176,7 +176,12 @@
 
   form.addEventListener("submit", (event) => { event.preventDefault(); answer(); });
   rows.addEventListener("focusin", (event) => { const field = event.target.closest("fieldset"); if (field) { now = fields.indexOf(field); fields.forEach((one) => one.classList.toggle("now", one === field)); } });
-  by("undo").addEventListener("click", () => { if (item > 0) show(item - 1); });
+  by("undo").addEventListener("click", () => {
+    const before = study.items[item - 1], one = study.items[item];
+    if (!before) return;
+    if (one && before.session !== one.session && !early(item)) { message.textContent = "The session before has ended; its answers stay as they are."; return; }
+    show(item - 1);
+  });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (rows.hidden) { if (event.key === "Backspace") by("undo").click(); return; }

@@ -156,7 +156,7 @@ class Viewer {
     else if (event.key === "]") this.windowed(0, 8);
     else if (event.key === "{") this.windowed(-16, 0);
     else if (event.key === "}") this.windowed(16, 0);
-    else if (event.key === "i") { this.inverted = !this.inverted; this.stale = true; this.draw(); }
+    else if (event.key.toLowerCase() === "i") { this.inverted = !this.inverted; this.stale = true; this.draw(); }
     else return false;
     return true;
   }

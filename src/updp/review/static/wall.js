@@ -27,12 +27,12 @@
   // -- rows ----------------------------------------------------------------------------------------------------------
   const element = (kind, name) => Object.assign(document.createElement(kind), { className: name });
   const makeTile = () => {
-    const tile = element("a", "tile"), name = element("span", "name"), view = element("b", ""), words = new Text();
+    const tile = element("a", "tile"), name = element("span", "name"), view = element("b", ""), words = new Text(), value = element("span", "value");
     tile.setAttribute("role", "option");
     tile.tabIndex = -1;
-    name.append(view, words);
+    name.append(view, words, " ", value);
     tile.append(element("span", "frame"), name);
-    return Object.assign(tile, { view, words });
+    return Object.assign(tile, { view, words, value });
   };
   const makeLine = () => {
     const line = element("div", "line blank"), picture = element("img", "strip"), tiles = Array.from({ length: columns }, makeTile);
@@ -63,17 +63,18 @@
       tile.hidden = m >= found.length;
       if (tile.hidden) return;
       const [id, view, findings, likeness, sure, decided] = found[m], n = first + m, value = measured === "seen" ? sure : likeness;
-      const words = findings + (value === null || value < -0.999 ? "" : " · " + value.toFixed(2)), told = decided ? ` · decided: ${decided}` : "";
+      const number = value === null || value < -0.999 ? "" : value.toFixed(2), told = decided ? ` · decided: ${decided}` : "";
       tile.id = "tile-" + n;
       tile.href = `/desk/film/${id}?${query}`;
       tile.title = findings + told;
       tile.className = decided ? "tile decided" : "tile";
-      tile.setAttribute("aria-label", `film ${n + 1} of ${total}, ${view} ${words}${told}`);
+      tile.setAttribute("aria-label", `${view} ${findings} ${number}, film ${n + 1} of ${total}${told}`); // begins as it is written
       tile.setAttribute("aria-selected", n === chosen);
       tile.setAttribute("aria-posinset", n + 1);
       tile.setAttribute("aria-setsize", total);
       tile.view.textContent = view ? view + " " : "";
-      tile.words.data = words;
+      tile.words.data = findings;
+      tile.value.textContent = number;
     });
     const scale = devicePixelRatio || 1, picture = line.picture;
     line.className = "line";
