@@ -68,6 +68,17 @@ def test_where_weights_come_from_makes_no_other_method_and_other_options_do(tmp_
     assert read_measured(kept) == entries
 
 
+def test_controls_of_a_bench_are_no_methods(tmp_path):
+    entries = from_bench(bench(tmp_path, row("noise", own=0.5), row("keep", own=1.0)))
+    assert [one.name for one in entries] == ["keep"]
+
+
+def test_judges_of_a_second_network_are_a_figure_of_their_own(tmp_path):
+    (entry,) = from_bench(bench(tmp_path, row("keep", skill=1.0, other_judges=0.8)))
+    assert (entry.skill[0], entry.other_judges[0]) == (1.0, 0.8)
+    assert "by other judges 0.80" in str(entry)
+
+
 def test_a_figure_that_could_not_be_measured_is_left_out(tmp_path):
     assert from_bench(bench(tmp_path, row("keep", own=None)))[0].own is None
 

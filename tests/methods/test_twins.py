@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from tests.chance import empirical_epsilon
 from tests.methods.films import streams, studies
 from updp.core.reasons import Reason
 from updp.methods import UnknownMethod, make_method
 from updp.methods.twins import Twins
-from updp.methods.updp.accountant import empirical_epsilon
 
 pytestmark = pytest.mark.numeric
 SMALL = {"sampler_steps": 1, "length": 8, "check": False}

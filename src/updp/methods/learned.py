@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from updp.models.pack import Pack
 
 #: Roles of a pack that a method's weights depend on; another file in one of them makes the weights meaningless.
-BOUND = ("autoencoder", "identity", "classifier", "vlm", "generator", "medical")
+BOUND = ("autoencoder", "identity", "classifier", "vlm", "generator", "medical", "space")
 #: The pack of method weights that ships with the embedded model pack.
 WEIGHTS = METHOD_WEIGHTS
 _BATCH = 32

@@ -20,6 +20,11 @@ FIGURES: dict[str, dict[str, str]] = {
     "own": {"metric": "film linkage", "protocol": "own film"},
     "other": {"metric": "film linkage", "protocol": "another film"},
     "skill": {"metric": "diagnostic skill kept"},
+    "other_judges": {
+        "metric": "skill kept",
+        "protocol": "judges through VGG16",
+        "regime": "train released, test real",
+    },
 }
 #: Options that say where a method's networks come from, not what it does.
 _WHERE = ("pack", "weights")
@@ -41,6 +46,7 @@ class Measured:
     own: Interval | None  # AUC of finding a released film's original among real films with the same published record
     other: Interval | None  # the same of another film of the patient
     skill: Interval | None  # share of the skill above guessing that released films teach
+    other_judges: Interval | None  # the same by judges that look through a network without a part in any training
     patients: int  # scored
     films: int
     quick: bool
@@ -56,7 +62,8 @@ class Measured:
         options = ", ".join(f"{name} = {value}" for name, value in self.options.items())
         return (
             f"{at}its original is found at {_shown(self.own)}, another film of the patient at {_shown(self.other)} "
-            f"(0.5 is guessing); skill kept {_shown(self.skill)}; {self.patients} patients"
+            f"(0.5 is guessing); skill kept {_shown(self.skill)}, by other judges {_shown(self.other_judges)}; "
+            f"{self.patients} patients"
             + (f" ({options})" if options else "")
         )
 
@@ -100,7 +107,9 @@ def _interval(raw: Sequence[float]) -> Interval:
 
 
 def from_bench(path: Path) -> list[Measured]:
-    """The rows of a ``methods.json``; ablations by options are rows of their own."""
+    """The rows of a ``methods.json``; ablations by options are rows of their own. Controls are no methods."""
+    from updp.methods import METHODS
+
     try:
         facts = json.loads(path.read_bytes())
         about, rows = facts["about"], facts["rows"]
@@ -112,12 +121,13 @@ def from_bench(path: Path) -> list[Measured]:
                 options={k: v for k, v in row.get("options", {}).items() if k not in _WHERE},
                 strength=None if row["strength"] is None else round(row["strength"], 4),
                 **{name: _figure(row["measurements"], wanted) for name, wanted in FIGURES.items()},
-                patients=int(patients["val"] + patients["test"]),
+                patients=_scored(row["measurements"]) or int(patients["val"] + patients["test"]),
                 films=int(about["films"]),
                 quick=bool(about["quick"]),
                 pack=pack,
             )
             for row in rows
+            if row["method"] in METHODS
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadMeasurements(f"{path} is no methods.json of updp bench methods ({type(error).__name__})") from error
@@ -141,6 +151,12 @@ def from_certificate(path: Path) -> Measured:
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadMeasurements(f"{path} is no certificate of updp certify ({type(error).__name__})") from error
+
+
+def _scored(measurements: Sequence[Mapping[str, Any]]) -> int:
+    """The most patients that a figure of the listing stands on: where they are few, all are scored in turn."""
+    metrics = {wanted["metric"] for wanted in FIGURES.values()}
+    return max((int(m.get("n", 0)) for m in measurements if m["metric"] in metrics), default=0)
 
 
 def _changed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from updp.core.registry import unknown
 from updp.domains.chest import FIRST_PACK, PACK
 from updp.methods import LEARNED, pack_of
 
@@ -51,7 +52,7 @@ def train_method(
     then only ages and sexes are read.
     """
     if name not in LEARNED:
-        raise UnknownRecipe(f"{name!r} is no method that learns; there are: {', '.join(LEARNED)}")
+        raise UnknownRecipe(unknown("method that learns", name, LEARNED))
     from updp.core.global_state import seeded
     from updp.models.pack import load_pack
     from updp.training.corpus import prepare_corpus, rule_of

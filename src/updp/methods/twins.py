@@ -41,7 +41,7 @@ _AT_ONCE = 32
 class TwinOptions(Report):
     """UPDP's options of a prompt from the report alone, and those of the choice."""
 
-    twins: int = Field(8, ge=2, description="Films drawn from a record; at most log2 of it in bits is told.")
+    twins: int = Field(8, ge=2, description="Films drawn from a record; at most log2 of it in bits is revealed.")
     max_epsilon: float = Field(16.0, gt=0, description="Privacy budget of the choice at strength 0.")
     aside: float = Field(0.5, ge=0, description="Weight of the likeness of two people against that of their findings.")
     scale: float = Field(0.25, gt=0, description="Mean difference of findings that counts as none in common.")

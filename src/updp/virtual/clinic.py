@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from updp.core.reasons import Refused
 from updp.core.record import Sex, Study
+from updp.core.registry import unknown
 from updp.core.storage import write_bytes
 from updp.domains.face.labels import DISEASES, GRADES, UNSEEN
 from updp.virtual.chance import stream
@@ -70,7 +71,7 @@ def make_clinic(
     these diseases alone."""
     known = (*DISEASES, *UNSEEN)
     if wrong := [name for name in only or () if name not in known]:
-        raise BadClinic(f"no disease {wrong[0]!r}; there are: {', '.join(known)}")
+        raise BadClinic(unknown("disease", wrong[0], known))
     if photographs < 1 or (people is not None and people < 1):
         raise BadClinic("a clinic has one person or more, and one photograph or more of each")
     if (out / "manifest.csv").exists():

@@ -26,7 +26,7 @@ _SPAN = 330
 def make_hospital(out: Path, *, seed: int, patients: int = 40, pack: Traversable | None = None) -> Ledger:
     """Write the export of an invented hospital to ``out`` and return everything that was invented."""
     if patients < 4:
-        raise ValueError("a virtual hospital has at least four patients, or its faults would have no holders")
+        raise ValueError("a virtual hospital has at least four patients, one for each fault that is planted")
     ledger = Ledger(seed)
     house = invent_house(seed, ledger)
     people = []

@@ -12,10 +12,12 @@ from tests.domains.face.photographs import FACES, face, unit
 from updp.domains.face import manifestations
 from updp.domains.face.labels import DISEASES, GRADES, UNSEEN
 from updp.domains.face.landmarks import EYES, opening
-from updp.domains.face.manifestations import BOTH, DRAW, TUMOURS, Rendered, Sign, render
+from updp.domains.face.manifestations import BOTH, DRAW, Rendered, Sign, render
 from updp.domains.face.signs import frame, iris_offset, redness
 
 PEOPLE = (5, 12, 40)
+#: Diseases whose mask is a tumour.
+TUMOURS = ("BCC", "SCC", "Eyelid_Nevus")
 EYE = EYES["left"]
 
 

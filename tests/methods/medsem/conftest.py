@@ -10,7 +10,7 @@ from tests.training import small_faces
 from updp.methods.medsem.method import MedSem
 from updp.methods.train import train_method
 
-MODEL = {"width": 16, "layers": 1, "heads": 2, "fused": 1, "critic": 8}
+MODEL = {"width": 16, "layers": 1, "heads": 2, "fused": 1, "critic": 8, "recogniser": ""}
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from updp.methods.updp.accountant import ORDERS, empirical_epsilon, renyi, share, spent
+from tests.chance import empirical_epsilon
+from updp.methods.updp.accountant import ORDERS, renyi, share, spent
 
 
 @pytest.mark.parametrize("words", [1, 4, 40])

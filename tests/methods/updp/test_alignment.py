@@ -29,7 +29,7 @@ def rngs(count, seed=0):
 
 def test_a_prompt_starts_from_the_reports_allowed_words():
     ids, mask, _, _ = start(VLM, VOCABULARY, ["Small left effusion in John Smith, 2019."], 8, rngs(1))
-    assert VOCABULARY.spell(ids[0][mask[0]].tolist())[0] == "small left effusion in"
+    assert VOCABULARY.spell(ids[0][mask[0]].tolist())[0] == "small left effusion in ."
 
 
 @pytest.mark.parametrize("text", ["", "Smith 2019", "Привет мир", "XXXX XXXX"])

@@ -155,6 +155,23 @@ def test_the_private_mode_refuses_no_film_for_what_it_shows(pack):
     assert looking.deidentify(batch, 0.0, streams(1))[0].refused is Reason.FILM_INVERTED
 
 
+def test_a_prompt_too_short_for_its_report_holds_the_findings_and_not_what_is_normal(pack):
+    normal = "The heart is normal. The lungs are clear. No mass is seen. No pneumothorax is seen. "
+    batch = studies(1, report=Report({"findings": normal + "Small left effusion."}), labels=None)
+    (text,) = method(pack, length=7).write(batch, films(batch), 1.0, streams(1)).texts
+    assert {"left", "effusion"} <= set(text.split())
+
+
+def test_a_prompt_parts_sentences_and_no_search_chooses_a_full_stop(pack):
+    batch = studies(1, report=Report({"findings": "Small effusion. No mass."}), labels=None)
+    aligned = method(pack, free=3)
+    (text,) = aligned.write(batch, films(batch), 1.0, streams(1)).texts
+    assert "effusion . " in text
+    assert not text.startswith(".")
+    assert ". ." not in text
+    assert bool(aligned.vocabulary.blocked[aligned.vocabulary.stop])
+
+
 def test_the_raw_baseline_prompts_with_the_whole_report_and_reads_no_film(pack):
     raw = UPDP(pack=pack, sampler_steps=2, search="raw", check=False)
     batch = studies(2)
@@ -263,9 +280,9 @@ def test_a_film_nobody_describes_is_kept_back_where_the_report_is_all(pack):
 
 
 def test_a_short_report_gets_no_random_finding(pack):
-    batch = studies(1, report=Report({"findings": "Effusion."}))
+    batch = studies(1, report=Report({"findings": "Effusion."}), labels=None)
     written = method(pack).write(batch, films(batch), 1.0, streams(1))
-    assert written.texts == ["effusion"]
+    assert set(written.texts[0].split()) - {"of", "the", "."} == {"effusion"}  # beside the words of the view
 
 
 @pytest.mark.parametrize(

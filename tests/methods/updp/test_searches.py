@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.chance import empirical_epsilon
 from tests.methods.tiny import tiny_vlm
 from updp.methods.options import BadOption
-from updp.methods.updp.accountant import empirical_epsilon
 from updp.methods.updp.alignment import start
 from updp.methods.updp.blacklist import Vocabulary
 from updp.methods.updp.projection import Projector

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Names of the model pack of faces, and of the pack of method weights that learned with it. Neither ships with updp.
 PACK, METHOD_WEIGHTS = "face128", "face128-methods"
+#: The pack with the space of faces alone; it is in the distribution updp-packs.
+SPACE_PACK = "face128-space"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -368,8 +368,6 @@ DRAW: Mapping[str, Callable[[Patch], None]] = {
     "Entropion": entropion,
     "Eyelid_Nevus": nevus,
 }
-#: Diseases whose mask is a tumour.
-TUMOURS = ("BCC", "SCC", "Eyelid_Nevus")
 
 
 # -- on a photograph -------------------------------------------------------------------------------------------------

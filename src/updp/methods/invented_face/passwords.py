@@ -30,12 +30,12 @@ def check_password(password: bytes) -> bytes:
 
 def token_of(password: bytes) -> NDArray[np.float32]:
     """The password as a vector of normal random numbers."""
-    return _stream(password, b"token").standard_normal(TOKEN, np.float32)
+    return stream_of(password, b"token").standard_normal(TOKEN, np.float32)
 
 
 def face_of(password: bytes, faces: int) -> tuple[int, bool]:
     """Which of the public faces, and whether it is mirrored."""
-    rng = _stream(password, b"face")
+    rng = stream_of(password, b"face")
     return int(rng.integers(faces)), bool(rng.random() < 0.5)
 
 
@@ -47,7 +47,7 @@ def key_of(password: bytes, use: str, length: int) -> bytes:
     return HKDF(SHA256(), length, salt=None, info=b"updp/1/face/" + use.encode()).derive(check_password(password))
 
 
-def _stream(password: bytes, use: bytes) -> np.random.Generator:
+def stream_of(password: bytes, use: bytes) -> np.random.Generator:
     digest = hashlib.sha256(use + b"\x00" + check_password(password)).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 

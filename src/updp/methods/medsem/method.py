@@ -2,7 +2,7 @@
 
 It begins with `invented-face` and learns what is to be changed of that (``network``). ``recovery`` says how the
 original comes back: "carried" puts it encrypted into the lowest bits of the released file, "learned" leaves it to the
-ID-Decryptor as in the paper, "none" does without.
+ID-Decryptor as in the paper (from the released file, not from features), "none" does without.
 """
 
 from __future__ import annotations
@@ -59,9 +59,18 @@ class MedSem(Framed, Trained):
         if strength == 0:
             return photos
         films, faces, tokens = _inputs(photos, passwords)
+        net = self.network
         with torch.no_grad(), limited(1):
-            made = self.network.encrypt(self.pack, films, faces, tokens, torch.full((len(films),), strength))
+            made = net.encrypt(self.pack, films, faces, tokens, torch.full((len(films),), strength))
+            if self.options.recovery == "learned" and net.veiled:
+                made = net.veil(self.pack, made, films, self._secret(passwords))
         return as_eight(made)
+
+    def _secret(self, passwords: list[bytes]) -> Tensor | None:
+        from updp.methods.medsem.veil import secret_numbers
+        from updp.models.faces import BLOCK
+
+        return secret_numbers(passwords, self.size // BLOCK) if self.network.veiled else None
 
     def recover(self, films: list[NDArray[np.uint8]], passwords: list[bytes]) -> list[NDArray[np.uint8]]:
         import numpy as np
@@ -71,9 +80,11 @@ class MedSem(Framed, Trained):
             return super().recover(films, passwords)
         out: list[NDArray[np.uint8]] = []
         for start in range(0, len(films), _BATCH):
-            given, faces, tokens = _inputs(np.stack(films[start : start + _BATCH]), passwords[start : start + _BATCH])
+            words = passwords[start : start + _BATCH]
+            given, faces, tokens = _inputs(np.stack(films[start : start + _BATCH]), words)
             with torch.no_grad(), limited(1):
-                out += list(as_eight(self.network.decrypt(self.pack, given, faces, tokens)))
+                back = self.network.decrypt(self.pack, given, faces, tokens, self._secret(words))
+                out += list(as_eight(back))
         return out
 
 

@@ -4,7 +4,9 @@ Tokens are the codes of 8×8 blocks (``models.faces.ColourBlocks``), so decoding
 the encryptor changes the patient's own face (``base`` "own"). Here it begins with the public face of the password
 around the patient's eyes (``base`` "public", ``models.face_blend``) and learns what is to be changed of that: a face
 that is another person's from the start needs no recogniser to push it away, and a recogniser that took no part in the
-training cannot tell either.
+training cannot tell either. For the decryptor the original lies under a veil (``veil``) in what leaves; the decryptor
+looks at what the password finds there and at what leaves, and says of each block which of the two to believe, and what
+is to be changed of it: a wrong password finds noise, and gets the released face back.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from updp.methods.invented_face.passwords import TOKEN
+from updp.methods.medsem import veil
 from updp.models.face_blend import blend, kept_region, seen_region
 from updp.models.faces import BLOCK, STRIP
 from updp.models.layers import Residual
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from updp.models.pack import Pack
 
 Base = Literal["public", "own"]
+#: A face's code has a spread of about 1, what a wrong password finds one of 2.3. Between them the decryptor believes
+#: what was found half, before it has learned better.
+_HALF, _STEEP = 1.7, 15.0
 
 
 class Attention(nn.Module):
@@ -75,6 +81,8 @@ class KeyedTransformer(nn.Module):
 class MedSemNet(nn.Module):
     """Encryptor and decryptor; code and medical features come from a pack."""
 
+    spread: Tensor
+
     def __init__(
         self,
         side: int,
@@ -86,17 +94,23 @@ class MedSemNet(nn.Module):
         heads: int = 4,
         fused: int = 3,
         use_medical: bool = True,
+        veiled: bool = True,
     ) -> None:
         super().__init__()
         self.config: dict[str, Any] = {
             "side": side, "channels": channels, "medical": list(medical), "base": base, "width": width,
-            "layers": layers, "heads": heads, "fused": fused, "use_medical": use_medical,
+            "layers": layers, "heads": heads, "fused": fused, "use_medical": use_medical, "veiled": veiled,
         }  # fmt: skip
-        self.side, self.base, self.use_medical = side, base, use_medical
+        self.side, self.base, self.use_medical, self.veiled = side, base, use_medical, veiled
+        self.channels = channels
+        self.register_buffer("spread", torch.ones(channels))  # of the code, over the people of the training
         places = (side // BLOCK) ** 2
         seen = sum(medical) if use_medical else 0
         self.encryptor = KeyedTransformer(2 * channels + seen + BLOCK**2, channels, places, width, layers, heads, fused)
-        self.decryptor = KeyedTransformer(2 * channels, channels, places, width, layers, heads, 0)
+        # One number more with a veil: whether what the password found is to be believed.
+        self.decryptor = KeyedTransformer(
+            (3 if veiled else 2) * channels, channels + veiled, places, width, layers, heads, 0
+        )
 
     def encrypt(self, pack: Pack, photos: Tensor, faces: Tensor, password: Tensor, strength: Tensor) -> Tensor:
         """Photographs N×3×S×S as they leave, in [0, 1]; ``faces`` are the public faces of the passwords.
@@ -118,15 +132,35 @@ class MedSemNet(nn.Module):
         made: Tensor = begun + code.decode(change) - code.mean[:, None, None]
         return made.clamp(0, 1)
 
-    def decrypt(self, pack: Pack, released: Tensor, faces: Tensor, password: Tensor) -> Tensor:
+    def veil(self, pack: Pack, made: Tensor, photos: Tensor, secret: Tensor) -> Tensor:
+        """Photographs as they leave, with the originals under a veil of secret numbers."""
+        code: Any = pack.autoencoder
+        inner = made.clamp(veil.MARGIN, 1 - veil.MARGIN)
+        hidden: Tensor = code.decode(veil.put(code.encode(inner), code.encode(photos), secret, self.spread))
+        return hidden.clamp(0, 1)
+
+    def decrypt(
+        self, pack: Pack, released: Tensor, faces: Tensor, password: Tensor, secret: Tensor | None = None
+    ) -> Tensor:
         """Originals as far as the networks recover them from released photographs."""
         code: Any = pack.autoencoder
-        known = code.encode(faces) if self.base == "public" else torch.zeros_like(code.encode(released))
-        change = self.decryptor(
-            torch.cat([code.encode(released), known], 1), password, password.new_ones(len(password))
-        )
-        made: Tensor = released + code.decode(change) - code.mean[:, None, None]
-        return made.clamp(0, 1)
+        seen = code.encode(released)
+        parts = [seen, code.encode(faces) if self.base == "public" else torch.zeros_like(seen)]
+        ones = password.new_ones(len(password))
+        if not self.veiled:
+            made: Tensor = released + code.decode(self.decryptor(torch.cat(parts, 1), password, ones))
+            shown: Tensor = (made - code.mean[:, None, None]).clamp(0, 1)
+            return shown
+        assert secret is not None
+        found = veil.take(seen, secret, self.spread)
+        # Codes in spreads: what a wrong password finds is far outside what faces have, and easy to tell.
+        scaled = [x / self.spread[:, None, None] for x in (found, *parts)]
+        change = self.decryptor(torch.cat(scaled, 1).clamp(-8, 8), password, ones)
+        size = scaled[0][:, : len(veil.TIMES)].square().mean((1, 2, 3), keepdim=True).sqrt()
+        believed = torch.sigmoid(change[:, -1:] + _STEEP * (_HALF - size))
+        back = seen + believed * (found - seen) + change[:, :-1] * self.spread[:, None, None]
+        again: Tensor = code.decode(back)
+        return again.clamp(0, 1)
 
     def at_tokens(self, medical: list[Tensor]) -> Tensor:
         """Medical maps of the strip at the places of the tokens, zero outside the strip."""

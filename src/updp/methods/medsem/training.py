@@ -2,8 +2,11 @@
 
 The paper's identity loss is a cosine without a lower bound, which rewards a face that is *unlike* the patient, and that
 can be found by what it is not. Here the cosine counts above the mean of two different people only; ``literal`` is the
-paper's own. ``hide`` lets the recovery's losses reach the encryptor, as in the paper: it then hides the patient in what
-leaves. Without it the decryptor learns from what leaves anyhow, and says how much that is.
+paper's own, in which the recovery's losses reach the encryptor, so that it hides the patient in what leaves. Here the
+patient lies under a veil in it (``veil``), and the decryptor learns from the file as it is stored.
+
+Whose face it is says one recogniser, ``recogniser`` among the settings of the model; "" is the pack's own network that
+learned from it, which is faster and knows fewer people.
 """
 
 from __future__ import annotations
@@ -14,14 +17,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
 from updp.methods.invented_face.passwords import LENGTH, faces_of, token_of
+from updp.methods.medsem import veil
 from updp.methods.medsem.network import MedSemNet
+from updp.models import recognisers
 from updp.models.face_blend import blend, kept_region
-from updp.models.faces import strip
+from updp.models.faces import BLOCK, strip
 from updp.models.pack import Pack
 from updp.training.face_stages import as_tensor, jittered
 from updp.training.faces import FaceCorpus, prepare_faces
@@ -30,10 +36,11 @@ from updp.training.loop import StageConfig
 
 CONFIG = StageConfig(steps=6000, batch=8, rate=3e-4, warmup=50, schedule="stable", average=0.995, momentum=0.5)
 #: Weights of the losses: medical features and absolute error of recovery as in the paper, the others ours.
-MEDICAL, RECOVERED, ADVERSARY, NEAR = 5.0, 10.0, 0.05, 1.0
+MEDICAL, RECOVERED, ADVERSARY, NEAR, APART = 5.0, 10.0, 0.05, 1.0, 4.0
 LITERAL_RECOVERED = 0.1
 _R1_EVERY, _R1 = 8, 1.0
 _WATCHED = 96
+_SPREAD_OF = 400  # photographs that the spread of the code is taken from
 
 
 class Critic(nn.Module):
@@ -66,7 +73,7 @@ class WithCritic(nn.Module):
 
 class MedSemStage:
     name = "medsem"
-    uses = ("autoencoder", "identity", "medical")
+    uses = ("autoencoder", "medical")  # what its networks compute with; a recogniser only judges them
 
     def __init__(
         self,
@@ -81,26 +88,32 @@ class MedSemStage:
     ) -> None:
         self.corpus, self.config, self.pack = corpus, config, pack
         settings = dict(model)
-        self.literal, self.hide = bool(settings.pop("literal", False)), bool(settings.pop("hide", False))
+        self.literal = bool(settings.pop("literal", False))
+        recogniser = str(settings.pop("recogniser", "arcface"))
         self.use_medical_loss = bool(settings.pop("medical_loss", True))
         self.critic = int(settings.pop("critic", 32))
         if self.literal:
-            settings = {"base": "own", **settings}
-            self.hide = True
+            settings = {"base": "own", "veiled": False, **settings}
         medical: Any = pack.role("medical")
         code: Any = pack.autoencoder
         self.model = {
             "side": int(pack.info["size"]), "channels": code.channels, "medical": list(medical.widths), **settings
         }  # fmt: skip
-        self.medical, self.identity = medical, pack.identity
+        self.medical = medical
+        self.identity: Any = recognisers.differentiable(recogniser) if recogniser else pack.identity
         self.rows = corpus.rows("train")
         self.watched = np.sort(np.random.default_rng(0).permutation(corpus.rows("val"))[:_WATCHED])
+        with torch.no_grad():
+            some = as_tensor(corpus.films[np.random.default_rng(0).permutation(self.rows)[:_SPREAD_OF]])
+            self.spread = code.encode(some).std((0, 2, 3)).clamp_min(1e-4)
         self.impostors = self._impostors()
         say(f"medsem: mean cosine of two different people {self.impostors:.3f}")
         self.module: nn.Module = self.build()
 
     def build(self) -> WithCritic:
-        return WithCritic(MedSemNet(**self.model), self.critic)
+        net = MedSemNet(**self.model)
+        net.spread.copy_(self.spread)
+        return WithCritic(net, self.critic)
 
     def parts(self, module: WithCritic) -> list[nn.Module]:
         return [module.net, module.critic]
@@ -112,56 +125,86 @@ class MedSemStage:
     def _impostors(self) -> float:
         """The mean cosine of photographs of different people."""
         first = np.unique(self.corpus.patients[self.rows], return_index=True)[1][:200]
-        found = self.identity.embed(as_tensor(self.corpus.films[self.rows[first]]))
+        found = self._embedded(as_tensor(self.corpus.films[self.rows[first]]))
         if len(found) < 2:
             return 0.0
         alike = found @ found.T
         return float((alike.sum() - alike.diagonal().sum()) / (len(found) * (len(found) - 1)))
 
-    def passwords(self, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        words = [rng.bytes(LENGTH) for _ in range(count)]
-        faces = as_tensor(faces_of(words, self.model["side"]))
-        return faces, torch.from_numpy(np.stack([token_of(word) for word in words]))
+    def passwords(
+        self, count: int, rng: np.random.Generator, device: torch.device
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Public faces, tokens and secret numbers of passwords that are drawn."""
+        words, side = [rng.bytes(LENGTH) for _ in range(count)], self.model["side"]
+        secret = veil.secret_numbers(words, side // BLOCK) if self.model.get("veiled", True) else None
+        faces, tokens = as_tensor(faces_of(words, side)), np.stack([token_of(word) for word in words])
+        hidden = None if secret is None else secret.to(device)
+        return faces.to(device), torch.from_numpy(tokens).to(device), hidden
+
+    def draw(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Rows of a batch, as many with a disease as without."""
+        n = self.config.batch
+        ill = self.rows[self.corpus.labels[self.rows].any(1)]
+        drawn = rng.choice(self.rows, n)
+        return np.where(rng.random(n) < 0.5, rng.choice(ill, n), drawn) if len(ill) else drawn
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         bare: Any = getattr(module, "module", module)
         net: MedSemNet = bare.net
-        rows = rng.choice(self.rows, self.config.batch)
-        photos, _ = jittered(as_tensor(self.corpus.films[rows]), rng)
+        photos, _ = jittered(as_tensor(self.corpus.films[self.draw(rng)]), rng)
         photos = photos.to(device)
         n = len(photos)
-        faces, tokens = (x.to(device) for x in self.passwords(n, rng))
-        strength = torch.from_numpy(rng.uniform(0.5, 1, n).astype(np.float32)).to(device)
+        faces, tokens, secret = self.passwords(n, rng, device)
+        weak = np.where(rng.random(n) < 0.5, rng.uniform(0.5, 1, n), 1.0)
+        strength = torch.from_numpy(weak.astype(np.float32)).to(device)
         with torch.no_grad():
             seen, who = self.medical.features(photos), self._who(photos)
         made = net.encrypt(self.pack, photos, faces, tokens, strength)
-        loss = self._apart(who, made)
+        loss = (1.0 if self.literal else APART) * self._apart(who, made, rng)
         if self.use_medical_loss:
             loss = loss + MEDICAL * self._medical(seen, made, strength)
         if not self.literal:  # no further from the joined faces than the other losses ask
             loss = loss + NEAR * (made - blend(photos, faces, strength)).abs().mean()
         loss = loss + self._opposed(bare.critic, made, photos, step)
         # As it is stored: eight bits, and now and then what a JPEG adds.
+        stored = made
+        if secret is not None:
+            with torch.no_grad():
+                stored = net.veil(self.pack, made, photos, secret)
         spread = 0.29 if rng.random() < 0.75 else 2.0
         noise = torch.from_numpy(rng.standard_normal(tuple(made.shape), np.float32)).to(device)
-        stored = ((made if self.hide else made.detach()) + spread / 255 * noise).clamp(0, 1)
-        back = net.decrypt(self.pack, stored, faces, tokens)
+        stored = (stored + spread / 255 * noise).clamp(0, 1)
+        back = net.decrypt(self.pack, stored, faces, tokens, secret)
         weight = LITERAL_RECOVERED if self.literal else RECOVERED
-        loss = loss + weight * (back - photos).abs().mean() + 1 - self._alike(who, back).mean()
+        loss = loss + weight * (back - photos).abs().mean()
         half = slice(0, max(1, n // 2))
-        others, keys = (x.to(device) for x in self.passwords(len(photos[half]), rng))
-        wrong = net.decrypt(self.pack, stored[half], others, keys)
-        return loss + self._apart(who[half], wrong)
+        others, keys, numbers = self.passwords(len(photos[half]), rng, device)
+        wrong = net.decrypt(self.pack, stored[half], others, keys, numbers)
+        if secret is not None:  # a wrong password gives what left
+            return loss + RECOVERED * (wrong - made[half].detach()).abs().mean()
+        return loss + 1 - self._alike(who, back).mean() + self._apart(who[half], wrong)
 
     def _who(self, photos: Tensor) -> Tensor:
-        net: Any = self.identity
-        found: Tensor = net(photos)
+        found: Tensor = self.identity(photos)
         return found
+
+    @torch.no_grad()
+    def _embedded(self, photos: Tensor) -> Tensor:
+        return torch.cat([self._who(part) for part in torch.split(photos, 16)])
 
     def _alike(self, who: Tensor, made: Tensor) -> Tensor:
         return (who * self._who(made)).sum(1)
 
-    def _apart(self, who: Tensor, made: Tensor) -> Tensor:
+    def _apart(self, who: Tensor, made: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+        """How much nearer than another person; with a stream the face is looked at from a little aside and through a
+        little noise, so that a pattern which this one recogniser trips over is of no use."""
+        if rng is not None and not self.literal:
+            reach = max(1, made.shape[-1] // 40)
+            dx, dy = (int(v) for v in rng.integers(-reach, reach + 1, 2))
+            made = torch.roll(made, (dy, dx), (-2, -1))
+            if rng.random() < 0.5:
+                made = functional.avg_pool2d(functional.pad(made, (1, 1, 1, 1), mode="replicate"), 3, 1)
+            made = made + 0.02 * torch.from_numpy(rng.standard_normal(tuple(made.shape), np.float32)).to(made.device)
         alike = self._alike(who, made)
         return (alike if self.literal else (alike - self.impostors).clamp_min(0)).mean()
 
@@ -194,21 +237,23 @@ class MedSemStage:
         films, made, back, wrong = [], [], [], []
         for part in np.array_split(self.watched, -(-len(self.watched) // 16)):
             photos = as_tensor(self.corpus.films[part])
-            faces, tokens = self.passwords(len(photos), rng)
+            faces, tokens, secret = self.passwords(len(photos), rng, torch.device("cpu"))
             out = bare.net.encrypt(self.pack, photos, faces, tokens, torch.ones(len(photos)))
+            if secret is not None:
+                out = bare.net.veil(self.pack, out, photos, secret)
             out = (out * 255).round() / 255
-            others, keys = self.passwords(len(photos), rng)
+            others, keys, numbers = self.passwords(len(photos), rng, torch.device("cpu"))
             films.append(photos)
             made.append(out)
-            back.append(bare.net.decrypt(self.pack, out, faces, tokens))
-            wrong.append(bare.net.decrypt(self.pack, out, others, keys))
+            back.append(bare.net.decrypt(self.pack, out, faces, tokens, secret))
+            wrong.append(bare.net.decrypt(self.pack, out, others, keys, numbers))
         real, new, again, other = (torch.cat(x) for x in (films, made, back, wrong))
-        who: Tensor = self.identity.embed(real)
+        who = self._embedded(real)
         truth = self.corpus.labels[self.watched]
         figures = {
-            "ID distance": _distance(who, self.identity.embed(new)),
-            "ID distance recovered": _distance(who, self.identity.embed(again)),
-            "ID distance, wrong password": _distance(who, self.identity.embed(other)),
+            "ID distance": _distance(who, self._embedded(new)),
+            "ID distance recovered": _distance(who, self._embedded(again)),
+            "ID distance, wrong password": _distance(who, self._embedded(other)),
             "ID distance of impostors": _distance(who, who.roll(len(who) // 2, 0)),
             "recovery PSNR": float(-10 * (again - real).square().mean((1, 2, 3)).clamp_min(1e-9).log10().mean()),
             "change": float((new - real).abs().mean()),
@@ -227,5 +272,6 @@ def prepare(data: Any, run: Path, pack: Pack, say: Callable[[str], None]) -> Fac
     recipe = pack.info.get("recipe", {})
     return prepare_faces(
         data, run / "corpus", int(pack.info["size"]), looks=int(recipe.get("looks", 3)),
-        seed=int(recipe.get("seed", 0)), limit=int(recipe.get("limit", 0)) or None, say=say,
+        seed=int(recipe.get("seed", 0)), limit=int(recipe.get("limit", 0)) or None,
+        ill=int(recipe.get("ill", 0)) or None, say=say,
     )  # fmt: skip

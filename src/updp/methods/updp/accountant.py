@@ -10,7 +10,6 @@ other bound, at delta 0; the smaller of both counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 #: Orders of the Rényi divergence that are tried.
 ORDERS = tuple(1 + 10 ** (i / 20) for i in range(-40, 81))
@@ -39,26 +38,3 @@ def share(budget: float, words: int, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if spent(middle, words, delta)[0] <= budget else (low, middle)
     return low
-
-
-def empirical_epsilon(first: Sequence[int], second: Sequence[int], confidence: float = 0.999) -> float:
-    """An epsilon that the draws themselves prove, from how often each candidate was drawn under two inputs.
-
-    For each candidate and its complement the log ratio of a lower and an upper bound on its two probabilities
-    (Clopper & Pearson, all bounds together at ``confidence``). A mechanism that keeps its epsilon stays below it.
-    """
-    from scipy.stats import beta
-
-    total = [sum(first), sum(second)]
-    wrong = (1 - confidence) / (4 * 2 * len(first))
-    best = 0.0
-    for counted in zip(first, second, strict=True):
-        for seen in (counted, (total[0] - counted[0], total[1] - counted[1])):
-            low = [0.0 if k == 0 else float(beta.ppf(wrong, k, n - k + 1)) for k, n in zip(seen, total, strict=True)]
-            high = [
-                1.0 if k == n else float(beta.ppf(1 - wrong, k + 1, n - k)) for k, n in zip(seen, total, strict=True)
-            ]
-            for one, other in ((0, 1), (1, 0)):
-                if low[one] > 0:
-                    best = max(best, math.log(low[one] / high[other]))
-    return best

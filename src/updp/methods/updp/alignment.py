@@ -72,6 +72,11 @@ class Start(NamedTuple):
     cut: list[int]
 
 
+def _apart(ids: list[int], stop: int | None) -> list[int]:
+    """Ids with one full stop at most between two words, and none at the start."""
+    return [index for i, index in enumerate(ids) if index != stop or (i > 0 and ids[i - 1] != stop)]
+
+
 def start(
     vlm: Any,
     vocabulary: Vocabulary,
@@ -100,7 +105,8 @@ def start(
     for text, rng in zip(texts, rngs, strict=True):
         ids = [] if init == "random" else vocabulary.encode(text)
         if drop_blocked:
-            ids = [index for index in ids if not vocabulary.blocked[index]]
+            usable = [index for index in ids if index == vocabulary.stop or not vocabulary.blocked[index]]
+            ids = _apart(usable, vocabulary.stop)
         cut.append(max(0, len(ids) - room))
         ids = ids[:room]
         kept.append(0 if free is None else len(ids))

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _FRAMES = (("[CLS]", "[SEP]"), ("<|startoftext|>", "<|endoftext|>"), ("<start_of_text>", "<end_of_text>"))
 
 
+#: What parts two sentences of a prompt.
+STOP = "."
+
+
 class VocabularyError(ValueError):
     """The vocabulary cannot serve: nothing is allowed, or the lists do not fit it."""
 
@@ -93,6 +97,8 @@ class Vocabulary:
         if lists and not bool(self.favoured.any()):
             raise VocabularyError("no whitelist term is in the vocabulary of this vlm; the lists do not fit it")
         self.opening, self.closing = _frame_ids(self.tokenizer)
+        #: The full stop: it parts sentences of the record, and no search may choose it. None where there is none.
+        self.stop = next((i for i, piece in enumerate(self.pieces) if piece.text == STOP and piece.whole), None)
 
     @cached_property
     def allowed(self) -> Tensor:

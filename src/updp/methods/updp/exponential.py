@@ -69,7 +69,7 @@ def exponential(epsilon: float) -> ExponentialMechanism:
     if not epsilon > 0:
         raise ValueError("epsilon must be greater than 0")
     with localcontext() as context:
-        context.prec = 40 + int(epsilon)
+        context.prec = 40 + int(epsilon / 4)  # e^(epsilon / 2) has less than epsilon / 4 digits before the point
         context.rounding = ROUND_FLOOR
         rise = Decimal(epsilon) / 2
         weights = [int(_LEAST * (rise * level / STEPS).exp()) - (level > 0) for level in range(STEPS + 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from updp.methods.updp.blacklist import Vocabulary
+from updp.methods.updp.blacklist import STOP, Vocabulary
 
 
 class Guard:
@@ -25,7 +25,7 @@ class Guard:
         start = 0
         for word in text.split(" "):
             end = start + len(word)
-            if word and not self.vocabulary.words.allowed(word):
+            if word and word != STOP and not self.vocabulary.words.allowed(word):
                 bad |= {place for place, (left, right) in enumerate(spans) if left < end and right > start}
             start = end + 1
         return bad

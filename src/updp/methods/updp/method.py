@@ -331,20 +331,23 @@ class FilmCheck:
 
 
 def words_of(study: Study, rng: np.random.Generator, *, raw: bool = False) -> str:
-    """What a prompt starts from: the cleaned report, or sentences composed of the labels where there is none. ``raw``
-    takes the whole report: in a release that is cleaned text, in a bench the text of the source."""
-    from updp.domains.chest.words import compose
-    from updp.training.prompts import SECTIONS, clean_sentences
+    """What a prompt starts from: the view, the labels in standard sentences, and the cleaned report, of which sentences
+    that state a finding come first: a prompt is short, and reports begin with what is normal. ``raw`` takes the whole
+    report: in a release that is cleaned text, in a bench the text of the source."""
+    from updp.domains.chest.words import compose, phrases
+    from updp.training.prompts import SECTIONS, clean_sentences, findings_first
 
     if study.report and raw:
         return study.report.text(SECTIONS) or study.report.text()
-    if study.report:
-        sentences = clean_sentences(study.report)
-        if sentences:
-            return " ".join(sentences)
-    if study.labels is not None:
-        return compose(study.labels, study.view or "PA", rng)
-    return ""
+    sentences = findings_first(clean_sentences(study.report)) if study.report else []
+    if not sentences and study.labels is None:
+        return ""
+    view = study.view or "PA"
+    if study.labels or not sentences:
+        stated = compose(study.labels or (), view, rng, name_view=1.0)
+    else:
+        stated = " ".join(phrases()["views"].get(view, [])[:1])
+    return " ".join([stated, *sentences]).strip()
 
 
 def vlm_context(vlm: Any) -> int:
