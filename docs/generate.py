@@ -1,5 +1,6 @@
-"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes; and the figures of the
-README from ``figures.toml`` and from what `updp methods` prints.
+"""Write the reference pages from the code: policy, its JSON schema, command line, reason codes; the figures of the
+README from ``figures.toml`` and from what `updp methods` prints; and the tables of ``results.md`` from the certificate
+that ships and from what `performance/regenerate.py` left in ``figures/``.
 
 Run from anywhere: ``python docs/generate.py``; ``--check`` writes nothing and fails if a page is out of date.
 """
@@ -27,6 +28,7 @@ def pages() -> dict[str, str]:
         "reference/command-line.md": command_line_page(),
         "reference/reason-codes.md": reason_codes_page(),
         "../README.md": readme(),
+        "results.md": results(),
     }
 
 
@@ -71,6 +73,96 @@ def figures() -> str:
             "the same: both come from `measured.toml`."
         )
     return "\n".join(out) + "\n\n"
+
+
+# -- results ---------------------------------------------------------------------------------------------------------
+
+#: Parts of the page between ``<!-- NAME: … -->`` and ``<!-- end of NAME -->``.
+_PARTS = ("certificate", "evidence", "reports")
+
+
+def results() -> str:
+    """The page of results with the tables as they stand in the data."""
+    text = (DOCS / "results.md").read_text("utf-8")
+    makers = {"certificate": certificate, "evidence": evidence_tables, "reports": report_tables}
+    for name in _PARTS:
+        head, _, rest = text.partition(f"<!-- {name}:")
+        mark, _, rest = rest.partition("\n")
+        _, _, tail = rest.partition(f"<!-- end of {name} -->")
+        text = f"{head}<!-- {name}:{mark}\n{makers[name]()}<!-- end of {name} -->{tail}"
+    return text
+
+
+def certificate() -> str:
+    """The figures of the certificate of the default method, with the bounds of the default policy."""
+    import json
+
+    from updp.core.measurement import Measurement
+    from updp.core.policy import GatePolicy
+    from updp.core.questions import QUESTIONS
+    from updp.evaluation.probes.utility.diagnosis import AUC, KEPT, OTHER, RELEASED_REAL, SKILL
+    from updp.release.certificate import shipped
+
+    held = json.loads(shipped().joinpath("updp-1.json").read_bytes())["certificate"]
+    cohort, subject = held["cohort"], held["subject"]
+    found = [Measurement.from_json(m) for m in held["measurements"]]
+    lines = []
+    for m in found:
+        bound = QUESTIONS[m.question or ""].bound_of(m)
+        other = m.protocol == OTHER and (m.metric == AUC or (m.metric == SKILL and m.regime == RELEASED_REAL))
+        first = m.protocol is None and m.metric == AUC
+        if not m.measured or not (bound or other or first or m.metric.startswith("copies")):
+            continue
+        limit = "none" if bound is None else f"{bound.allowed(GatePolicy(), m):.2f}"
+        lines.append(f"| {m.title} | {m.value:.3f} [{m.low:.3f}, {m.high:.3f}] | {m.n} | {limit} |")
+    start = next((m.detail.get("judges_start_from") for m in found if m.metric == KEPT), None)
+    others = any(m.protocol == OTHER and m.measured for m in found)
+    pack = ", ".join(f"{use} `{digest[:12]}`" for use, digest in subject["packs"].items())
+    words = [
+        f"`updp certify --data CHESTXRAY14 --method {subject['method']} --strength {subject['strength']:g} --films "
+        f"{cohort['films']}{' --quick' if cohort['quick'] else ''}`, {held['made']}: {cohort['films']} films of",
+        f"{cohort['patients']} patients who trained no model ({pack}). Every patient is scored, by attackers and",
+        "judges that learned from others.",
+        f"Judges start from {start}, three seeds of each kind."
+        + (" A second kind looks through VGG16, which has no part in any training here." if others else ""),
+        "",
+        "| figure | value | patients | bound |",
+        "|---|---|---|---|",
+        *lines,
+    ]
+    return "\n".join(words) + "\n\n"
+
+
+_ABSENT = "These tables have not been made with the models of this version.\n\n"
+
+
+def evidence_tables() -> str:
+    """What the gate asks, of every method and of the controls."""
+    import json
+
+    from updp.bench.evidence import rows_of
+    from updp.bench.methods import markdown
+
+    path = DOCS / "figures" / "evidence.json"
+    if not path.is_file():
+        return _ABSENT
+    facts = json.loads(path.read_bytes())
+    text = markdown(rows_of(facts), facts["about"], ["evidence", "identity", "privdiff"])
+    return f"![Usefulness against film linkage](pictures/privacy-utility.svg)\n\n{text}\n"
+
+
+def report_tables() -> str:
+    """Report generation by regime, ours beside the published figures."""
+    import json
+
+    from updp.bench.evidence import rows_of
+    from updp.bench.methods import markdown
+
+    path = DOCS / "figures" / "reports.json"
+    if not path.is_file():
+        return _ABSENT
+    facts = json.loads(path.read_bytes())
+    return markdown(rows_of(facts), facts["about"], ["reports"]) + "\n"
 
 
 # -- policy ----------------------------------------------------------------------------------------------------------

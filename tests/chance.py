@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from scipy.stats import binom, norm
+import math
+from collections.abc import Sequence
+
+from scipy.stats import beta, binom, norm
 
 from updp.core.measurement import Measurement
 
@@ -36,3 +39,24 @@ def at_chance(m: Measurement) -> bool:
 def near(m: Measurement, truth: float) -> bool:
     """Whether a figure may come from ``truth``: nearer than 4.9 standard errors (a quarter of its interval)."""
     return m.measured and abs(m.value - truth) <= ERRORS * (m.high - m.low) / 4
+
+
+def empirical_epsilon(first: Sequence[int], second: Sequence[int], confidence: float = 0.999) -> float:
+    """An epsilon that the draws themselves prove, from how often each candidate was drawn under two inputs.
+
+    For each candidate and its complement the log ratio of a lower and an upper bound on its two probabilities
+    (Clopper & Pearson, all bounds together at ``confidence``). A mechanism that keeps its epsilon stays below it.
+    """
+    total = [sum(first), sum(second)]
+    wrong = (1 - confidence) / (4 * 2 * len(first))
+    best = 0.0
+    for counted in zip(first, second, strict=True):
+        for seen in (counted, (total[0] - counted[0], total[1] - counted[1])):
+            low = [0.0 if k == 0 else float(beta.ppf(wrong, k, n - k + 1)) for k, n in zip(seen, total, strict=True)]
+            high = [
+                1.0 if k == n else float(beta.ppf(1 - wrong, k + 1, n - k)) for k, n in zip(seen, total, strict=True)
+            ]
+            for one, other in ((0, 1), (1, 0)):
+                if low[one] > 0:
+                    best = max(best, math.log(low[one] / high[other]))
+    return best

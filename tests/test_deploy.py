@@ -15,7 +15,7 @@ import typer
 import yaml
 
 from updp.cli import app
-from updp.cli.session import arranged
+from updp.cli.session import common_options_first
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -63,7 +63,7 @@ def faults(text: str) -> list[str]:
 def understood(words: list[str]) -> bool:
     """Whether the command line takes these words: every option exists and has a value of its kind."""
     group = typer.main.get_command(app)
-    with group.make_context("updp", arranged(words), resilient_parsing=False) as outer:
+    with group.make_context("updp", common_options_first(words), resilient_parsing=False) as outer:
         name, command, rest = group.resolve_command(outer, [*outer._protected_args, *outer.args])  # type: ignore[attr-defined]
         assert command is not None
         command.make_context(name, list(rest), parent=outer)

@@ -34,10 +34,29 @@ def made_for_the_site():
 
 
 @pytest.mark.parametrize("name", ["reference/policy.md", "reference/policy.schema.json", "reference/command-line.md",
-                                  "reference/reason-codes.md", "../README.md"])  # fmt: skip
+                                  "reference/reason-codes.md", "../README.md", "results.md"])  # fmt: skip
 def test_generated_pages_are_up_to_date(name):
     made = generator().pages()
     assert (DOCS / name).read_text("utf-8") == made[name], "run: python docs/generate.py"
+
+
+def test_tables_of_the_results_are_copied_and_nothing_of_the_machine_is_in_them(tmp_path, monkeypatch):
+    from tests.bench.test_evidence import ABOUT, rows
+
+    spec = importlib.util.spec_from_file_location("regenerate", ROOT / "performance" / "regenerate.py")
+    regenerate = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "regenerate", regenerate)
+    spec.loader.exec_module(regenerate)
+    made = generator()
+    monkeypatch.setattr(made, "DOCS", tmp_path)
+    assert "not been made" in made.evidence_tables()
+    facts = regenerate.trimmed({"about": ABOUT, "rows": [row.to_json() for row in rows()]}, "evidence")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "evidence.json").write_text(json.dumps(facts))
+    text = made.evidence_tables()
+    assert "| donor | 0.50 [0.48, 0.52] |" in text
+    assert "| 2 | 4 (10%) |" in text
+    assert "/home" not in text + json.dumps(facts)
 
 
 def anchors(page):
@@ -124,6 +143,14 @@ def test_notebooks_run_from_top_to_bottom(notebook, tmp_path, monkeypatch):
             if cell["cell_type"] == "code":
                 exec("".join(cell["source"]), names)
     assert names["outcome"].released > 0
+
+
+def test_every_file_of_the_table_from_idea_to_file_exists():
+    page = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| .+? \| (`.+) \|$", page, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert len(named) > 50
+    assert [name for name in named if not (ROOT / "src" / "updp" / name).exists()] == []
 
 
 def test_help_on_the_package_shows_every_public_name():

@@ -19,7 +19,7 @@ def source(tmp_path):
 
 def test_every_budget_is_measured_between_the_two_ends(source, tmp_path, monkeypatch):
     monkeypatch.setattr(epsilon, "EPSILONS", (1.0, 1000.0))
-    variants = (epsilon.VARIANTS[0] | {"clip": 1.0}, epsilon.VARIANTS[-1] | {"steps": 2})
+    variants = (epsilon.VARIANTS[0] | {"clip": 1.0}, epsilon.VARIANTS[-1] | {"steps": 2, "length": 6})
     monkeypatch.setattr(epsilon, "VARIANTS", variants)
     pack = str(tiny_pack(tmp_path / "tiny"))
     rows = epsilon.bench_epsilon([source], tmp_path / "out", pack=pack, judge=pack, films=6, say=lambda line: None)

@@ -9,10 +9,9 @@ import pytest
 from tests.conftest import Hospital, sweep
 from tests.evaluation.fake_probes import Fixed, PixelLinkage, figure
 from tests.methods.tiny import tiny_pack
-from updp.bench import frontier
 from updp.bench.frontier import area_of, bench_frontier, every_method, ranked
 from updp.bench.methods import BadBench
-from updp.evaluation.cohort.settings import MethodPlan
+from updp.evaluation.cohort.settings import HERE, MethodPlan
 from updp.methods import METHODS, UnknownMethod, make_method, method_info
 
 
@@ -86,7 +85,7 @@ def test_a_table_a_picture_and_hypervolumes_are_written_and_a_second_call_resume
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"plans": None, "names": ["magic"]}, BadBench, "no method magic"),
+        ({"plans": None, "names": ["magic"]}, BadBench, "no method 'magic'"),
         ({"plans": None, "names": ["prichexy"]}, UnknownMethod, "learned with another"),
         ({"plans": None, "names": ["dcm"], "weights": "nowhere"}, UnknownMethod, "nowhere"),
     ],
@@ -132,4 +131,4 @@ def test_the_plan_names_no_place_of_this_machine():
 
     text = resources.files("updp.bench").joinpath("frontier.toml").read_text()
     assert "/" not in text.replace("docs/how-to", "")
-    assert frontier.HERE in text
+    assert HERE in text

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,10 @@ from tests.evaluation.fake_probes import Budget, Fixed, PixelLinkage, figure
 from tests.evaluation.probes.attacks import hospital
 from tests.evaluation.probes.utility import small
 from updp.bench import methods as module
+from updp.bench.evidence import evidence, rows_of
 from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, published
 from updp.core.measurement import Measurement
+from updp.domains.chest import PACK
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import run_probes
 from updp.evaluation.probes import probes as find_probes
@@ -99,6 +102,58 @@ def test_a_bench_that_was_cut_off_goes_on_where_it_was(source, tmp_path, monkeyp
     assert len(asked) == 2
 
 
+def test_nobody_who_trained_a_pack_of_the_bench_has_a_part_in_it(source, tmp_path, monkeypatch):
+    packs = [pack.name for pack in module.packs_of_settings([Setting("keep"), Setting("prichexy", (), 0.3)], None)]
+    assert len(packs) == 3  # that of the judges, the method's own, and its weights
+    assert PACK in {Path(name).name for name in packs} | set(packs)
+    gone = []
+
+    def unseen(packs):
+        return lambda study, layout: None if gone.append(study.patient_id) or len(set(gone)) % 2 else "train"
+
+    monkeypatch.setattr(module, "unseen", unseen)
+    rows = run(source, tmp_path / "b", methods=["keep"])
+    assert 0 < rows[0].films < 60
+
+
+def test_the_attacker_of_a_bench_knows_the_method_and_a_control_has_none():
+    use = module.use_of(Setting("blur", (), 0.4))
+    assert (use.name, use.strength, use.roles) == ("blur", 0.4, frozenset())
+    assert module.use_of(Setting("noise")) is None
+
+
+def test_the_evidence_stands_beside_controls_whose_answer_is_known(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "budget_of", lambda quick: Attacks.quick())
+    rows = run(source, tmp_path / "b", methods=["keep"], tables=["evidence"])
+    assert [row.name for row in rows] == ["noise", "shuffled", "planted", "keep"]
+    found = {row.name: row.find("film linkage").value for row in rows}
+    assert max(found["noise"], found["planted"]) < found["keep"] == 1
+    text = (tmp_path / "b" / "methods.md").read_text()
+    assert "### The film beyond its record" in text
+    assert "### Privacy" not in text
+    assert "What differs from the papers" not in text
+    facts = json.loads((tmp_path / "b" / "methods.json").read_text())
+    assert evidence(rows_of(facts), facts["about"]) == evidence(rows, facts["about"])
+    assert "<svg" in (tmp_path / "b" / "frontier.svg").read_text()
+
+
+def test_processes_that_share_a_bench_leave_what_a_last_one_puts_together(source, tmp_path):
+    asked = []
+
+    def counting():
+        asked.append(1)
+        return probes()
+
+    options = {"methods": ["keep", "blur"], "strengths": [0.2, 0.8], "probes": counting}
+    parts = [run(source, tmp_path / "b", part=(k, 2), **options) for k in (1, 2)]
+    assert [[row.name for row in part] for part in parts] == [["keep", "blur 0.8"], ["blur 0.2"]]
+    assert not (tmp_path / "b" / "methods.md").exists()
+    whole = run(source, tmp_path / "b", **options)
+    assert [row.name for row in whole] == ["keep", "blur 0.2", "blur 0.8"]
+    assert len(asked) == 3
+    assert (tmp_path / "b" / "methods.md").is_file()
+
+
 def test_report_tables_are_written_when_asked_for(source, tmp_path):
     run(source, tmp_path / "b", methods=["keep"], tables=["reports"])
     text = (tmp_path / "b" / "methods.md").read_text()
@@ -112,7 +167,7 @@ def test_report_tables_are_written_when_asked_for(source, tmp_path):
     ("options", "error", "match"),
     [
         ({"methods": ["magic"]}, UnknownMethod, "no method"),
-        ({"methods": ["keep"], "tables": ["nine"]}, BadBench, "no table nine"),
+        ({"methods": ["keep"], "tables": ["nine"]}, BadBench, "no table 'nine'; there are: "),
     ],
 )
 def test_wrong_names_end_before_any_film_is_read(source, tmp_path, options, error, match):

@@ -60,6 +60,9 @@ class Remembers:
     def condition(self, prompts):
         return prompts
 
+    def settled_by(self, condition, films):
+        return condition
+
     def add_noise(self, latents, noise, t):
         self.drawn = noise
         return latents

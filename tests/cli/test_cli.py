@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.in_process import updp_in_process as updp
 from tests.conftest import CANARIES, PLAIN, sweep
 
 
-def updp(*arguments, cwd=None, **env):
-    return subprocess.run(
-        [sys.executable, "-m", "updp.cli", *map(str, arguments)],
-        capture_output=True, text=True, cwd=cwd, env={**os.environ, **env},
-    )  # fmt: skip
+def updp_of_its_own(*arguments):
+    """The same as a process, as a user starts it."""
+    command = [sys.executable, "-m", "updp.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def place(hospital, tmp_path):
     return tmp_path
 
 
-def deidentify(place, *more):
+def deidentify(place, *more, updp=updp):
     fixed = ("--policy", place / "policy.toml", "--key", place / "key", "--workers", 1)
     return updp("deidentify", place / "export", place / "out", *fixed, *more)
 
 
 def test_deidentify_verify_and_vault_tell_the_whole_story(place):
-    done = deidentify(place)
+    done = deidentify(place, updp=updp_of_its_own)
     assert done.returncode == 0, done.stderr
     assert "10 films written" in done.stdout
     assert "Not measured" in done.stdout
@@ -100,6 +100,9 @@ def test_recall_names_the_films_and_writes_a_list_that_verify_honours(place, hos
         (("deidentify", ".", "out", "--method", "magic"), "no method"),
         (("deidentify", ".", "out", "--policy", "none.toml"), "no such policy file"),
         (("deidentify", ".", "out", "--engine", "warp"), "no engine"),
+        (("deidentify", ".", "out", "--address", "auto"), "has no option 'address'"),
+        (("deidentify", ".", "out", "--gpus", "0.5"), "has no option 'gpus'"),
+        (("deidentify", ".", "out", "--pin", "avx2"), "has no option 'pin'"),
         (("verify", "nowhere"), "not a release"),
         (("vault", "export", "nowhere", "--to", "x.csv"), "no key file"),
         (("scan", "nowhere.jsonl"), "No such file"),
@@ -133,15 +136,12 @@ def test_the_first_run_makes_a_private_key_and_says_so(hospital, tmp_path):
     assert (tmp_path / "config/updp/key").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_unexpected_error_shows_its_type_and_place_but_no_value(place):
-    code = (
-        "import sys, updp.pipeline.run, updp.cli\n"
-        "def bad(*a, **k): raise KeyError('Zanthora Quibblesworth')\n"
-        "updp.pipeline.run.deidentify = bad\n"
-        "sys.argv = ['updp', 'deidentify', 'a', 'b', '--key', sys.argv[1]]\n"
-        "updp.cli.main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, place / "key"], capture_output=True, text=True)
+def test_an_unexpected_error_shows_its_type_and_place_but_no_value(place, monkeypatch):
+    def bad(*args, **options):
+        raise KeyError("Zanthora Quibblesworth")
+
+    monkeypatch.setattr("updp.pipeline.run.deidentify", bad)
+    done = updp("deidentify", "a", "b", "--key", place / "key")
     assert done.returncode == 2
     assert "KeyError" in done.stderr
     assert "Zanthora" not in done.stderr + done.stdout

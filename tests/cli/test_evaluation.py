@@ -1,41 +1,30 @@
 """`updp evaluate`, `tune` and `bench`: exit codes, one sentence for wrong use, no patient data on the console."""
 
-import os
-import subprocess
-import sys
+import base64
+import stat
 
 import pytest
 
+from tests.cli.in_process import updp_in_process as updp
 from tests.conftest import CANARIES
-from updp.core.keys import Key
-
-FAKES = (
-    "import sys, updp.cli\n"
-    "from updp.evaluation import evaluate as module\n"
-    "from tests.evaluation.fake_probes import Broken, Budget, PixelLinkage, passing\n"
-    "import updp.evaluation.probes\n"
-    "updp.evaluation.probes.probes = lambda names=None, quick=False: {probes}\n"
-    "module.budget_of = lambda quick: Budget()\n"
-    "module.learned_in = lambda folder: None\n"
-    "sys.argv = ['updp', *sys.argv[1:]]\n"
-    "updp.cli.main()\n"
-)
+from tests.evaluation.fake_probes import Broken, Budget, PixelLinkage, passing
 
 
-def updp(*arguments, probes="passing()"):
-    return subprocess.run(
-        [sys.executable, "-c", FAKES.replace("{probes}", probes), *map(str, arguments)],
-        capture_output=True, text=True, cwd=os.getcwd(), env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+@pytest.fixture(autouse=True)
+def asked(monkeypatch):
+    """Small probes instead of the real ones; gives the list of those that are run."""
+    probes = passing()
+    monkeypatch.setattr("updp.evaluation.probes.probes", lambda names=None, quick=False: probes)
+    monkeypatch.setattr("updp.evaluation.evaluate.budget_of", lambda quick: Budget())
+    monkeypatch.setattr("updp.evaluation.evaluate.learned_in", lambda folder: None)
+    return probes
 
 
 @pytest.fixture
-def placed(made, tmp_path, key):
+def placed(made, tmp_path):
     made_key = tmp_path / "key"
-    Key.create(made_key)
-    import base64
-
     made_key.write_text("updp-key-1:" + base64.b64encode(bytes(range(32))).decode() + "\n")
+    made_key.chmod(stat.S_IRUSR | stat.S_IWUSR)
     hospital, outcome = made
     return outcome.folder, ("--source", hospital.root, "--key", made_key)
 
@@ -54,9 +43,10 @@ def test_a_release_that_holds_exits_with_0_and_says_where_the_report_is(placed):
     silent(done)
 
 
-def test_a_release_that_fails_exits_with_3(placed):
+def test_a_release_that_fails_exits_with_3(placed, asked):
     release, options = placed
-    done = updp("evaluate", release, *options, probes="[PixelLinkage(), *passing()[1:], Broken()]")
+    asked[:] = [PixelLinkage(), *asked[1:], Broken()]
+    done = updp("evaluate", release, *options)
     assert done.returncode == 3, done.stderr
     assert "blocked" in done.stdout
     assert (release.parent / "blocked").is_dir()

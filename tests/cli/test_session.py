@@ -2,15 +2,15 @@
 
 import json
 import logging
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import deidentify, place, updp  # noqa: F401 - a fixture
+from tests.cli.in_process import updp_in_process as updp
+from tests.cli.test_cli import deidentify, place, updp_of_its_own  # noqa: F401 - a fixture
 from tests.conftest import CANARIES, draw
 from tests.screening.objects import film, stored
-from updp.cli.session import Session, arranged, begin, ended, open_log, told
+from updp.cli.session import Session, add_result, begin, common_options_first, finish, open_log
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from updp.cli.session import Session, arranged, begin, ended, open_log, told
     ],
 )
 def test_options_of_every_command_may_stand_anywhere(given, expected):
-    assert arranged(given) == expected
+    assert common_options_first(given) == expected
 
 
 def test_the_outcome_is_one_json_object(capsys):
     begin(Session("x", as_json=True))
-    told(a=1)
-    ended(Session("x", as_json=True, facts={"a": 1}), 3)
+    add_result(a=1)
+    finish(Session("x", as_json=True, facts={"a": 1}), 3)
     assert json.loads(capsys.readouterr().out) == {"command": "x", "exit": 3, "a": 1}
 
 
@@ -77,29 +77,15 @@ def command_names():
 
 @pytest.fixture(scope="module")
 def failures():
-    """Every command on arguments that lead nowhere, in one process: starting Python for each would take minutes."""
-    import subprocess
-
-    code = (
-        "import contextlib, io, json, sys, updp.cli\n"
-        "for names in json.loads(sys.argv[1]):\n"
-        "    out, err = io.StringIO(), io.StringIO()\n"
-        "    sys.argv = ['updp', *names, '--json', '--no-such-option']\n"
-        "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
-        "        try: updp.cli.main()\n"
-        "        except SystemExit as done: code = done.code\n"
-        "    print(json.dumps([names, code, out.getvalue()]))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(command_names())], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    """Every command on an option that does not exist."""
+    return [(names, updp(*names, "--json", "--no-such-option")) for names in command_names()]
 
 
 def test_every_command_answers_in_json_and_exits_with_2_on_wrong_use(failures):
     assert len(failures) == len(command_names()) > 15
-    for names, code, out in failures:
-        answer = json.loads(out)
-        assert code == answer["exit"] == 2, names
+    for names, done in failures:
+        answer = json.loads(done.stdout)
+        assert done.returncode == answer["exit"] == 2, names
         assert answer["command"] == " ".join(names)
         assert answer["error"]
 
@@ -167,37 +153,21 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
-    import subprocess
-
+def places(tmp_path_factory):
     from tests.conftest import Hospital
 
     tmp = tmp_path_factory.mktemp("cases")
     export = Hospital(tmp_path_factory.mktemp("h") / "export", films=2).write()
     (tmp / "bytes").write_bytes(b"\xff\xfe\x00\x01" * 20)
-    places = {"tmp": tmp, "bytes": tmp / "bytes", "export": export, "key": tmp_path_factory.mktemp("k") / "key"}
-    given = {name: [word.format(**places) for word in words] for name, words in CASES.items()}
-    code = (
-        "import contextlib, io, json, sys, updp.cli\n"
-        "for name, words in json.loads(sys.argv[1]).items():\n"
-        "    out, err = io.StringIO(), io.StringIO()\n"
-        "    sys.argv = ['updp', *words]\n"
-        "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
-        "        try: updp.cli.main()\n"
-        "        except SystemExit as done: code = done.code\n"
-        "    print(json.dumps([name, code, err.getvalue()]))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(given)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return {name: (code, err) for name, code, err in map(json.loads, done.stdout.splitlines())}
+    return {"tmp": tmp, "bytes": tmp / "bytes", "export": export, "key": tmp_path_factory.mktemp("k") / "key"}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_user_may_well_give_ends_in_a_sentence(answers, name):
-    code, said = answers[name]
-    assert code in (2, 3), said
-    assert "unexpected" not in said
-    assert "Traceback" not in said
+def test_what_a_user_may_well_give_ends_in_a_sentence(places, name):
+    done = updp(*(word.format(**places) for word in CASES[name]))
+    assert done.returncode in (2, 3), done.stderr
+    assert "unexpected" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_service_logs_json_lines_on_standard_error(capsys):
@@ -222,7 +192,7 @@ def test_no_library_quotes_a_value_of_a_header_on_the_console(tmp_path):
     (tmp_path / "policy.toml").write_text(
         '[image]\nsize = "native"\nformat = "source"\n[burned_in]\nmode = "off"\n[method]\nname = "keep"\n'
     )
-    done = updp(
+    done = updp_of_its_own(
         "clean", tmp_path / "in", tmp_path / "out", "--key", tmp_path / "key", "--workers", "1",
         "--policy", tmp_path / "policy.toml",
     )  # fmt: skip

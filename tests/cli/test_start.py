@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import updp
+from tests.cli.in_process import updp_in_process as updp
 from tests.conftest import CANARIES, PLAIN, Hospital
 from tests.sources.exports import CANARY, write_film
 from tests.sources.test_mapping import table
@@ -58,7 +58,7 @@ def test_plan_and_dry_run_say_the_same_and_write_nothing(hospital, tmp_path):
 @pytest.mark.posix
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(tmp_path):
     (tmp_path / "policy.toml").write_text(PLAIN)
-    export = Hospital(tmp_path / "export", films=60).write()
+    export = Hospital(tmp_path / "export", films=60).without_reports().write()
     assert updp("key", "new", tmp_path / "key").returncode == 0
     command = ("deidentify", export, tmp_path / "out", "--policy", tmp_path / "policy.toml", "--key", tmp_path / "key",
                "--workers", "2", "--json")  # fmt: skip

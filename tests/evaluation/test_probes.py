@@ -49,7 +49,8 @@ def test_every_bound_of_the_gate_reads_a_measurement_that_exists(attacked, used)
         for bound in question.bounds:
             for metric in bound.metrics:
                 assert find(found, metric), metric
-        for metric in question.shown[:2]:
+        # The second matching of impostors needs a classifier of ours, which this pack has not.
+        for metric in [name for name in question.shown if "among nearest" not in name][:2]:
             assert find(found, metric), metric
 
 
@@ -110,8 +111,8 @@ def test_a_pack_without_a_list_of_training_films_leaves_membership_unanswered(at
     ],
 )
 def test_only_a_method_that_learned_from_no_images_is_exempt_from_membership(untouched, tmp_path, method, exemption):
-    pack = hospital.simple_pack(tmp_path)
-    found = run_probes(untouched, pack, hospital.SMALL, 0, probes=probes(["membership"]), method=method)
+    pack, budget = hospital.simple_pack(tmp_path), hospital.SMALL.but(again=0)  # no film goes through the method
+    found = run_probes(untouched, pack, budget, 0, probes=probes(["membership"]), method=method)
     asked = find(found, "strongest membership")
     assert not asked.measured
     assert asked.exemption is exemption
@@ -153,10 +154,11 @@ def test_a_second_release_learns_nothing_from_real_films_again(tmp_path, monkeyp
 
     from updp.core.cache import MemoryCache
     from updp.evaluation.probes.attacks import features
-    from updp.evaluation.probes.utility import base
+    from updp.evaluation.probes.utility import base, captioner
 
-    monkeypatch.setitem(base._QUICK, "steps", 20)
-    monkeypatch.setitem(base._QUICK, "most_steps", 20)
+    monkeypatch.setitem(base._QUICK, "steps", 5)
+    monkeypatch.setitem(base._QUICK, "most_steps", 5)
+    monkeypatch.setattr(captioner, "_LENGTH_FILMS", 4)  # what is learned again is counted, not how well
     shown, pack, cache = small.exhibit(films=1), small.pack(tmp_path), MemoryCache()
     real = {film.tobytes() for film in shown.real}
     seen, optimizers = [], []

@@ -11,6 +11,7 @@ from updp.core.measurement import Measurement
 from updp.core.policy import Policy
 from updp.core.questions import QUESTIONS
 from updp.evaluation.evaluate import evaluate
+from updp.evaluation.probes.utility.diagnosis import OTHER
 from updp.evaluation.report import (
     BadFrontier,
     changes,
@@ -51,13 +52,14 @@ def test_the_verdict_comes_before_everything_else(made, key, tmp_path):
 
 def test_a_privacy_officer_reads_what_does_not_hold_in_words(made, key, tmp_path):
     _, page = written(made, key, [PixelLinkage(), *passing()[1:-1], few("utility")], tmp_path)
-    assert "Released films tell whose they are" in page
+    assert "Released films reveal whose they are" in page
     assert "could not be answered; without an answer nothing may leave" in page
     assert page.index("What does not hold") < page.index("What holds")
 
 
 def test_nothing_is_fetched_from_elsewhere(made, key, tmp_path):
     _, page = written(made, key, [PixelLinkage(), *passing()[1:]], tmp_path)
+    assert "@media print" in page  # folded tables are opened on paper
     assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", page)
     assert not re.search(r"url\((?!#)|@import|<script|<link", page)
     assert "http" not in re.sub(r"data:[^\"]*", "", page)
@@ -165,6 +167,15 @@ def test_a_proof_by_construction_is_named_in_the_sentence_and_the_row():
     assert (row["n"], row["unit"]) == (12, "records")
 
 
+def test_the_sentence_counts_the_questions_that_do_not_arise():
+    def exempt(*names):
+        checks = [{"name": n, "question": n, "outcome": "not applicable", "kind": None, "detail": ""} for n in names]
+        return verdict_sentence({"counts": {"released": 4}, "gate": {"status": "passed", "checks": checks}})
+
+    assert "one question does not arise: reports." in exempt("text")
+    assert "these questions do not arise: training films, reports." in exempt("membership", "text")
+
+
 def test_a_bound_that_asks_for_nothing_says_so_and_shows_what_the_record_tells():
     check = {
         "name": "record",
@@ -181,9 +192,20 @@ def test_a_bound_that_asks_for_nothing_says_so_and_shows_what_the_record_tells()
     facts = {"counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]}}
     (row,) = summary(facts, Policy(), [cell, alone])
     assert row["bound"] == "the policy asks for none"
-    assert row["about"] == ["What it tells: alone with their record 0.71 [0.43, 1.00]."]
+    assert row["about"] == ["What it shows: alone with their record 0.71 [0.43, 1.00]."]
     assert changes(facts, Policy(), [cell, alone]) == [
         "The record: a policy that asks for more than 1.00. It asks for 0.00."
+    ]
+
+
+def test_the_record_says_what_every_smallest_cell_would_cost():
+    check = {"name": "record", "question": "record", "outcome": "held", "kind": "measured", "detail": "see there"}
+    cost = {"2": {"films": 4, "share": 0.1}, "5": {"films": 30, "share": 0.75}}
+    cell = replace(figure("smallest cell", 1, 1, 1, None, "higher", min_cell=cost), question="record")
+    facts = {"counts": {"released": 40}, "gate": {"status": "passed", "checks": [check]}}
+    (row,) = summary(facts, Policy(), [cell])
+    assert row["about"] == [
+        "What min_cell costs: with 2 it keeps back 4 images (10%), with 5 it keeps back 30 images (75%)."
     ]
 
 
@@ -200,3 +222,13 @@ def test_a_certificate_shows_its_own_figure_beside_the_bound_and_says_on_whom():
     assert row["bound"] == "lower end at least 0.70"
     assert "1400 films of 380 other patients" in row["about"][0]
     assert row["about"][1] == "Unlike that cohort: views AP: 5 % of this release."
+
+    other = figure("skill kept", 0.52, 0.31, 0.75, better="higher")
+    other = replace(other, question="utility", protocol=OTHER, regime="train released, test real")
+    skill = replace(skill, detail={**skill.detail, "judges_start_from": "EfficientNet-Lite0 of ImageNet"})
+    stated["measurements"] = [skill.to_json(), other.to_json()]
+    (row,) = summary(facts, Policy(), [])
+    assert (row["m"].value, row["bound"]) == (0.83, "lower end at least 0.70")  # the bound is on the first judges
+    assert "judges that start from EfficientNet-Lite0 of ImageNet" in row["about"][0]
+    assert "judges through VGG16" in row["about"][0]
+    assert "0.52 [0.31, 0.75]" in row["about"][0]

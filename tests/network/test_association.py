@@ -5,11 +5,22 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 
 from tests.network.dcmtk import certificate, free_port
-from updp.network.association import NetworkError, Peer, Tls, address, associated, checked_title, entity
+from updp.network.association import (
+    NetworkError,
+    Peer,
+    Tls,
+    address,
+    associated,
+    checked_title,
+    entity,
+    read_whole_units,
+)
 
 ECHO = ("1.2.840.10008.1.1", ())
 
@@ -62,3 +73,56 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynetdicom.ae", None)
     with pytest.raises(NetworkError, match=r"updp\[dicom-net\]"):
         entity("UPDP")
+
+
+class Connection:
+    """A connection of pynetdicom, as far as reading goes."""
+
+    def __init__(self, end):
+        self.socket = end
+
+    def recv(self, size):
+        return self.socket.recv(min(size, 4096))
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours)
+    event = SimpleNamespace(assoc=SimpleNamespace(dul=SimpleNamespace(socket=connection)))
+    read_whole_units(event)
+    yield connection, theirs
+    ours.close()
+    theirs.close()
+
+
+def test_a_unit_is_read_whole_however_its_bytes_arrive(pair):
+    connection, theirs = pair
+    data = bytes(range(256)) * 300
+
+    def send():
+        for start in range(0, len(data), 10_000):
+            theirs.sendall(data[start : start + 10_000])
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    assert [bytes(connection.recv(6)), bytes(connection.recv(len(data) - 6))] == [data[:6], data[6:]]
+    sender.join()
+
+
+def test_of_a_unit_that_is_cut_there_is_what_came(pair):
+    connection, theirs = pair
+    theirs.sendall(b"abc")
+    theirs.close()
+    assert bytes(connection.recv(100)) == b"abc"
+
+
+def test_a_unit_that_claims_to_be_huge_takes_no_room_before_it_arrives(pair):
+    connection, theirs = pair
+    theirs.sendall(b"abc")
+    tracemalloc.start()
+    try:
+        assert bytes(connection.recv(2**32 - 1)) == b"abc"
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -35,11 +35,36 @@ def test_an_object_lands_once_and_what_it_holds_is_found_again(tmp_path, inbox):
     again.close()
 
 
+def encapsulated(n):
+    """A film that claims to be compressed."""
+    import io
+
+    import pydicom
+    from pydicom.encaps import encapsulate
+
+    made = pydicom.dcmread(io.BytesIO(film(n)))
+    made.PixelData = encapsulate([bytes(100_000)])
+    made["PixelData"].VR = "OB"
+    made.file_meta.TransferSyntaxUID = "1.2.840.10008.1.2.4.80"
+    out = io.BytesIO()
+    pydicom.dcmwrite(out, made)
+    return out.getvalue()
+
+
+def test_large_pixels_land_whether_they_are_compressed_or_not(inbox):
+    for n, data in enumerate((film(0, side=256), encapsulated(1))):
+        assert inbox.take(data, uid(n)) is Landing.STORED
+        assert inbox.path(uid(n)).read_bytes() == data
+
+
 @pytest.mark.parametrize(
     ("data", "announced", "landing"),
     [
         (film(1)[:-1], uid(1), Landing.NOT_WHOLE),
         (film(1)[:399], uid(1), Landing.NOT_WHOLE),
+        (film(1, side=256)[:-1], uid(1), Landing.NOT_WHOLE),
+        (film(1, side=256)[:-100_000], uid(1), Landing.NOT_WHOLE),
+        (encapsulated(1)[:-8], uid(1), Landing.NOT_WHOLE),  # without its delimiter
         (b"no DICOM at all", uid(1), Landing.NOT_WHOLE),
         (b"", uid(1), Landing.NOT_WHOLE),
         (film(1), uid(2), Landing.UNSAFE),

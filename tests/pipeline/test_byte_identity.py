@@ -28,9 +28,9 @@ POLICY = (
 #: Part of the output -> digest over the names and contents of its files.
 DIGESTS = {
     "quarantine.jsonl": "e3f3dbaeb148e95f",
-    "run.json": "203fecaeeab9f22d",
-    "unmeasured/README.md": "54d6419f8010032f",
-    "unmeasured/evidence": "c572efe3e71ad0f7",
+    "run.json": "fb24ed4a3fdaab4b",
+    "unmeasured/README.md": "21644a82eb021fb6",
+    "unmeasured/evidence": "413ff581f1b30418",
     "unmeasured/images": "abae1b99a41a3e35",
     "unmeasured/manifest.parquet": "e669771c5b20b7b2",
     "unmeasured/policy.toml": "9b951ed1d90b2acb",
@@ -49,8 +49,9 @@ def content(path: Path) -> bytes:
         return repr((pixels.shape, pixels.dtype.str)).encode() + pixels.tobytes()
     if path.suffix == ".parquet":
         return json.dumps(pq.read_table(path).to_pylist(), sort_keys=True, default=str).encode()
-    if path.name == "run.json":  # which processor it was made on is no part of what was made
-        data = json.dumps({name: value for name, value in json.loads(data).items() if name != "made_on"}).encode()
+    if path.name == "run.json":  # neither the processor nor the bytes of the source, which it draws, are of the release
+        told = json.loads(data)
+        data = json.dumps({name: value for name, value in told.items() if name not in ("made_on", "source")}).encode()
     return data.replace(updp.__version__.encode(), b"VERSION")
 
 

@@ -202,7 +202,7 @@ def test_a_line_that_a_killed_server_left_unfinished_was_not_taken(ran, key):
     [
         (Decision(Kind.RELEASE, "q", "officer", "because", way=None), "written reason"),
         (Decision(Kind.RELEASE, "q", "officer", " ", way=Way.NO_REPORT), "written reason"),
-        (Decision(Kind.REDO, "q", "officer"), "which seed"),
+        (Decision(Kind.REDO, "q", "officer"), "seed or strength"),
         (Decision(Kind.REDO, "q", "officer", strength=2.0), "between 0 and 1"),
         (Decision(Kind.PHI, "q", "officer", text=" "), "identifies"),
     ],

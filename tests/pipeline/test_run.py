@@ -1,5 +1,4 @@
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -128,7 +127,7 @@ def test_attributes_leave_only_if_the_policy_says_so(hospital, tmp_path, key):
     source = hospital.write()
     run(source, tmp_path / "a", key, Policy.parse(PLAIN))
     assert {(r["age"], r["sex"], r["date"]) for r in rows_of(tmp_path / "a")} == {(None, None, None)}
-    named = "[burned_in]\nmode='off'\n[release]\nattributes=['age', 'sex', 'date']\n"
+    named = PLAIN.replace("[release]\n", "[release]\nattributes = ['age', 'sex', 'date']\n")
     run(source, tmp_path / "b", key, Policy.parse(named))
     for row in rows_of(tmp_path / "b"):
         assert (row["age"], row["sex"], row["view"], row["labels"]) == (90, "F", None, None)
@@ -248,6 +247,27 @@ def test_the_same_film_under_two_patients_stays(tmp_path, key, policy):
     assert verify(tmp_path / "out" / "unmeasured", trusted=public_key(key)).intact
 
 
+@pytest.mark.parametrize(("cell", "kept_back"), [(0, 0), (2, 3), (3, 5)])
+def test_records_of_fewer_patients_than_the_policy_asks_are_kept_back_whole(tmp_path, key, policy, cell, kept_back):
+    hospital = Hospital(tmp_path / "export", films=20)
+    hospital.add(20, labels="Mass")
+    for n in (22, 23):  # two films of one patient are no company for each other
+        hospital.add(n, labels="Edema")
+    for n in (24, 26):
+        hospital.add(n, labels="Hernia")
+    gate = policy.gate.model_copy(update={"min_cell": cell, "max_quarantined": 1.0})
+    policy = policy.model_copy(update={"gate": gate})
+    outcome = run(hospital.write(), tmp_path / "out", key, policy)
+    assert outcome.quarantined == ({"record-too-rare": kept_back} if kept_back else {})
+    assert outcome.released == 25 - kept_back
+    folder = tmp_path / "out" / outcome.folder.name
+    cells = {}
+    for row in manifest.read(folder):
+        cells.setdefault(manifest.record_of(row), set()).add(row["patient"])
+    assert min(map(len, cells.values())) >= cell
+    assert verify(folder, trusted=public_key(key)).intact
+
+
 def test_a_study_without_a_report_leaves_unless_the_policy_requires_one(hospital, tmp_path, key, policy):
     hospital.rows[0]["findings"] = ""
     source = hospital.write()
@@ -306,32 +326,38 @@ def test_a_film_the_method_cannot_take_is_kept_back_alone(hospital, tmp_path, ke
     assert "Zanthora" not in "".join(capfd.readouterr())
 
 
-def kill_on_five(self, study):
+CRASH = """
+import multiprocessing, os, signal, sys
+from updp.pipeline import stations
+
+read = stations.Read.__call__
+
+def kill(self, study):
     if study.film_id.endswith("-5") and multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
-    return ORIGINAL(self, study)
+    return read(self, study)
 
-
-ORIGINAL = stations.Read.__call__
+stations.Read.__call__ = kill
+if __name__ == "__main__":
+    from updp.pipeline.run import deidentify
+    outcome = deidentify(sys.argv[1], sys.argv[2], policy=sys.argv[3], key=sys.argv[4], workers=2)
+    print(outcome.released, outcome.quarantined)
+"""
 
 
 @pytest.mark.posix
-def test_a_film_that_takes_its_worker_down_is_kept_back_alone(hospital, tmp_path, key, policy):
+def test_a_film_that_takes_its_worker_down_is_kept_back_alone(tmp_path):
     # In a process of its own, because the damage has to be there when workers start.
-    code = (
-        "import tests.pipeline.test_run as t, sys\nfrom updp.pipeline import stations\n"
-        "stations.Read.__call__ = t.kill_on_five\n"
-        "if __name__ == '__main__':\n"
-        "    o = t.run(sys.argv[1], sys.argv[2], t.Key(bytes(32)), t.Policy.parse(t.PLAIN), workers=2)\n"
-        "    print(o.released, o.quarantined)\n"
-    )
-    script = tmp_path / "crash.py"
-    script.write_text(code)
+    source = Hospital(tmp_path / "export", films=6).without_reports().write()
+    (tmp_path / "crash.py").write_text(CRASH)
+    (tmp_path / "policy.toml").write_text(PLAIN)
+    Key.create(tmp_path / "key")
     done = subprocess.run(
-        [sys.executable, script, hospital.write(), tmp_path / "out"],
+        [sys.executable, tmp_path / "crash.py", source, tmp_path / "out", tmp_path / "policy.toml",
+         tmp_path / "key"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": PATHS},
     )  # fmt: skip
-    assert done.stdout.strip() == "9 {'worker-died': 1}", done.stderr
+    assert done.stdout.strip() == "5 {'worker-died': 1}", done.stderr
 
 
 # -- places ------------------------------------------------------------------------------------------------------------
@@ -614,36 +640,38 @@ def test_two_runs_into_one_output_do_not_mix(hospital, tmp_path, key, policy):
     run(source, tmp_path / "out", key, policy, progress=second)
 
 
-SCRIPT = """
+SCRIPT = f"""
 import sys
-from tests.pipeline.test_run import Key, Policy, PLAIN, run
+from updp.core.keys import Key
+from updp.core.policy import Policy
+from updp.pipeline.run import deidentify
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2], Key(bytes(range(32))), Policy.parse(PLAIN), workers=int(sys.argv[3]))
+    deidentify(*sys.argv[1:], key=Key(bytes(range(32))), policy=Policy.parse({PLAIN!r}), workers=1)
 """
 
 
-def start(tmp_path, source, out, workers=1):
+def start(tmp_path, source, out):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     env = {**os.environ, "PYTHONPATH": PATHS}
-    return subprocess.Popen(
-        [sys.executable, script, source, out, str(workers)], env=env, start_new_session=True, stderr=subprocess.PIPE
-    )
+    command = [sys.executable, script, source, out]
+    return subprocess.Popen(command, env=env, start_new_session=True, stderr=subprocess.PIPE)
 
 
 @pytest.mark.posix
 def test_a_run_killed_at_random_moments_and_resumed_is_byte_identical(tmp_path, key, policy):
-    source = Hospital(tmp_path / "export", films=60).write()
+    source = Hospital(tmp_path / "export", films=60).without_reports().write()
     began = time.monotonic()
     run(source, tmp_path / "whole", key, policy)
     took = time.monotonic() - began
     moments = random.Random(7)
-    kills = 0
-    for _ in range(12):
-        child = start(tmp_path, source, tmp_path / "out")
-        try:
-            child.wait(timeout=1.0 + moments.random() * took)
-        except subprocess.TimeoutExpired:
+    shards, kills = tmp_path / "out" / ".work" / "shards", 0
+    for _ in range(4):
+        landed, child = len(list(shards.glob("*.json"))), start(tmp_path, source, tmp_path / "out")
+        while child.poll() is None and len(list(shards.glob("*.json"))) == landed:
+            time.sleep(0.005)
+        time.sleep(moments.random() * took / 15)  # anywhere in one of fifteen shards
+        if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             kills += 1

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.bench.methods import BEYOND, RELATIVE, SPLITS, BadBench, Column, Row, measured_row
+from updp.bench.evidence import Column, Row
+from updp.bench.methods import BEYOND, RELATIVE, SPLITS, BadBench, measured_row, packs_of_settings
 from updp.core.markdown import table_lines
 from updp.core.policy import GatePolicy
+from updp.core.registry import unknown
 from updp.core.storage import write_bytes
-from updp.domains.chest import PACK
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import pack_for, take_sample
-from updp.evaluation.cohort.settings import MethodPlan, read_plan, settings
+from updp.evaluation.cohort.settings import MethodPlan, placed, read_plan, settings
 from updp.evaluation.cohort.unseen import unseen
 from updp.evaluation.evaluate import budget_of, pack_facts
 from updp.evaluation.intervals import Interval
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from updp.evaluation.probes.base import Probe
 
 Say = Callable[[str], None]
-#: Stands in an option for the source that the bench is run on.
-HERE = "SOURCE"
 COLUMNS = (
     BEYOND,
     RELATIVE,
@@ -64,17 +63,16 @@ def every_method(source: Path, names: Sequence[str] | None = None, weights: str 
         plans = read_plan(path)
     known = dict.fromkeys(plan.name for plan in plans)
     if wrong := sorted(set(names or ()) - set(known)):
-        raise BadBench(f"no method {', '.join(wrong)} in the frontier; there are {', '.join(known)}")
+        raise BadBench(f"the frontier has {unknown('method', wrong[0], known)}")
     return [_placed(plan, source, weights) for plan in plans if names is None or plan.name in names]
 
 
 def _placed(plan: MethodPlan, source: Path, weights: str | None) -> MethodPlan:
     from updp.methods import LEARNED
 
-    options = {name: str(source) if value == HERE else value for name, value in plan.options.items()}
-    if weights is not None and plan.name in LEARNED:
-        options.setdefault("weights", weights)
-    return plan.model_copy(update={"options": options})
+    here = placed(plan, source)
+    own = {"weights": weights} if weights is not None and plan.name in LEARNED else {}
+    return here.model_copy(update={"options": own | here.options})
 
 
 def bench_frontier(
@@ -96,11 +94,9 @@ def bench_frontier(
 
     Methods without weights, or with weights of another pack, end the bench before any film is read.
     """
-    from updp.models import load_pack
-
-    chosen = list(plans) if plans is not None else every_method(source, names, weights)
+    chosen = [placed(plan, source) for plan in plans] if plans is not None else every_method(source, names, weights)
     todo = settings(chosen, None, pack)
-    models = load_pack(pack or PACK)
+    place = unseen(packs_of_settings(todo, pack))
     private(out)
     sample = take_sample(
         source,
@@ -109,7 +105,7 @@ def bench_frontier(
         seed=seed,
         layout=layout,
         cache=out / ".cache" / "films",
-        place=unseen([models]),
+        place=place,
     )
     judges = pack_for(sample, pack)
     counted = len({study.patient_id for study in sample.studies})

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from updp.bench.methods import AS_PRINTED, RETRAINED, Column, Row, measured_row
+from updp.bench.evidence import Column, Row
+from updp.bench.methods import AS_PRINTED, RETRAINED, measured_row
 from updp.core.markdown import table_lines
 from updp.core.record import Split, Study, place_of
 from updp.core.storage import write_bytes

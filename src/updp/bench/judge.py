@@ -64,7 +64,7 @@ class Words:
         seen = Counter(word for text in texts for word in set(_WORD.findall(text.lower())))
         known = sorted(word for word, count in seen.items() if count >= _RARE)
         if not known:
-            raise ValueError("the texts have no word in common: nothing can be learned of them")
+            raise ValueError("the texts have no word in common: nothing can be learned from them")
         weights = np.log(len(texts) / np.array([seen[word] for word in known])) + 1e-3
         none = np.zeros(len(known))
         begun = cls({word: i for i, word in enumerate(known)}, weights, none, np.eye(len(known)))

@@ -1,10 +1,11 @@
 """`updp bench methods`: every method on the same real patients in one run, ours beside the published figures.
 
-The tables of two papers: UPDP's identity figures, Table 1 (report generation by regime) and Table 4 (prompt searches),
-PrivDiff-Net's Tables 1 and 3. Methods run through the Method protocol on a sample of a source; attackers learn on its
-training patients and are scored on the others. Each method and strength lands in one file, each evaluation in another,
-so a bench that was cut off goes on where it was. Published figures and what differs from them are data
-(``published.toml``).
+The evidence as the gate asks for it (``evidence``), and the tables of two papers: UPDP's identity figures, Table 1
+(report generation by regime) and Table 4 (prompt searches), PrivDiff-Net's Tables 1 and 3. Methods run through the
+Method protocol on a sample of a source. Patients who trained a pack of one of the methods have no part in it; attackers
+learn on some of the others and are scored on the rest, or on all in turn. Each method and strength lands in one file,
+each evaluation in another, so a bench that was cut off goes on where it was. Published figures and what differs from
+them are data (``published.toml``).
 """
 
 from __future__ import annotations
@@ -14,25 +15,32 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from updp.bench.evidence import Column, Row, cell, evidence
 from updp.core.markdown import table_lines
-from updp.core.measurement import Measurement, find
-from updp.core.policy import GatePolicy
+from updp.core.measurement import Measurement
+from updp.core.policy import GatePolicy, MethodPolicy, Policy
+from updp.core.registry import unknown
 from updp.core.storage import write_bytes
+from updp.domains.chest import PACK
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, pack_for, probes_for, take_sample
-from updp.evaluation.cohort.settings import MethodPlan, Setting, settings
-from updp.evaluation.evaluate import budget_of, learned_in, pack_facts, run_probes
+from updp.evaluation.cohort.settings import CONTROLS, MethodPlan, Setting, placed, settings
+from updp.evaluation.cohort.unseen import unseen
+from updp.evaluation.evaluate import budget_of, learned_in, method_use, pack_facts, run_probes
 from updp.evaluation.probes.utility.text_metrics import R2GEN
 from updp.evaluation.report import point_of, points
+from updp.methods import make_method, packs_of
+from updp.models import load_pack
 
 if TYPE_CHECKING:
-    from updp.evaluation.probes.base import Probe
+    from updp.evaluation.apart import Apart
+    from updp.evaluation.probes.base import MethodUse, Probe
+    from updp.models.pack import Pack
 
 Say = Callable[[str], None]
 #: The probes a table needs.
@@ -41,21 +49,16 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "privdiff": ("film", "verification", "attributes", "diagnosis", "images"),
     "reports": ("report generation",),
     "frontier": ("record", "film", "diagnosis", "images"),
+    "evidence": ("record", "film", "membership", "diagnosis", "images"),
 }
-#: Those with published figures; `updp bench frontier` asks for the last one.
-PUBLISHED = ("identity", "privdiff", "reports")
+#: Those that may be asked for; `updp bench frontier` has one of its own.
+ASKED = ("evidence", "identity", "privdiff", "reports")
+#: Films that an attacker of the evidence puts through a method with networks itself, in a quick bench too.
+_AGAIN = 100
+#: Few films of each patient: a figure is as sure as its patients are many, and a method costs by the film.
+PER_PATIENT = 4
 #: Attackers and judges learn from most of a sample; the rest is scored.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its heading, the fields of the measurement in it, whether it is printed in per cent."""
-
-    heading: str
-    metric: str
-    fields: Mapping[str, str] = field(default_factory=dict)
-    percent: bool = True
 
 
 AS_PRINTED = Column("naming the patient, as printed", "identification accuracy", {"protocol": "as printed"})
@@ -89,23 +92,6 @@ class BadBench(ValueError):
     """The bench cannot run as asked; the message says why."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """A method at one strength, measured."""
-
-    setting: Setting
-    measurements: tuple[Measurement, ...]
-    seconds: float  # a film
-    kept_back: int
-    films: int
-
-    def find(self, metric: str, **fields: Any) -> Measurement | None:
-        return find(self.measurements, metric, **fields)
-
-    def cell(self, column: Column) -> str:
-        return cell(self.find(column.metric, **column.fields), column.percent)
-
-
 def bench_methods(
     source: Path,
     out: Path,
@@ -120,25 +106,50 @@ def bench_methods(
     layout: str | None = None,
     domain: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,
+    apart: Apart | None = None,
+    part: tuple[int, int] | None = None,
     say: Say = print,
 ) -> list[Row]:
-    """Measure every method; ``methods.md``, ``methods.json``, ``frontier.json`` and ``frontier.svg`` go to ``out``."""
-    if unknown := sorted(set(tables) - set(PUBLISHED)):
-        raise BadBench(f"no table {', '.join(unknown)}; there are {', '.join(PUBLISHED)}")
-    todo = settings(methods, strengths, pack)
+    """Measure every method; ``methods.md``, ``methods.json``, ``frontier.json`` and ``frontier.svg`` go to ``out``.
+
+    ``part`` (2, 5) measures the second fifth of the settings and writes no table: processes that share ``out`` leave
+    what a last call without it puts together.
+    ``apart`` lets probes run in workers of an engine; on a cluster ``out`` is a folder that every node has.
+    """
+    if wrong := sorted(set(tables) - set(ASKED)):
+        raise BadBench(unknown("table", wrong[0], ASKED))
+    plans = [one if isinstance(one, str) else placed(one, source) for one in methods]
+    todo = settings(plans, strengths, pack)
     private(out)
     films_kept = out / ".cache" / "films"
-    sample = take_sample(source, films, splits=SPLITS, seed=seed, layout=layout, domain=domain, cache=films_kept)
+    place = unseen(packs_of_settings(todo, pack))
+    sample = take_sample(
+        source,
+        films,
+        splits=SPLITS,
+        seed=seed,
+        layout=layout,
+        domain=domain,
+        cache=films_kept,
+        place=place,
+        per_patient=PER_PATIENT,
+    )
     models = pack_for(sample, pack)
     budget = budget_of(quick)
+    if "evidence" in tables:
+        todo += map(Setting, CONTROLS)
+        budget = budget.but(again=max(_AGAIN, budget.again))
     counted = {
         split: len({s.patient_id for s in sample.studies if s.split == split}) for split in ("train", "val", "test")
     }
     say(f"{len(sample)} films of {sum(counted.values())} patients, {counted['val'] + counted['test']} of them scored")
     rows: list[Row] = []
-    for setting in todo:
-        rows.append(measured_row(sample, setting, models, budget, seed, tables, out, probes))
+    for setting in todo if part is None else todo[part[0] - 1 :: part[1]]:
+        rows.append(measured_row(sample, setting, models, budget, seed, tables, out, probes, apart))
         say(describe_row(rows[-1]))
+    if part is not None:
+        return rows
+    rows.sort(key=lambda row: row.setting.name not in CONTROLS)
     about = {
         "films": len(sample),
         "patients": counted,
@@ -160,10 +171,13 @@ def measured_row(
     tables: Sequence[str],
     out: Path,
     probes: Callable[[], Sequence[Probe]] | None,
+    apart: Apart | None = None,
 ) -> Row:
     """One method at one strength, from what an earlier run left where it is the same."""
     made = made_once(sample, setting, seed, out / ".cache" / "made")
-    key = hashlib.sha256(repr((made.origin, seed, budget, pack_facts(pack), sorted(tables))).encode()).hexdigest()
+    use = use_of(setting)
+    facts = (made.origin, seed, budget, pack_facts(pack), sorted(tables), "A3 runs the method")
+    key = hashlib.sha256(repr(facts).encode()).hexdigest()
     path = out / "measured" / f"{setting.slug}.json"
     try:
         held = json.loads(path.read_bytes())
@@ -179,16 +193,34 @@ def measured_row(
         seed,
         probes=probes() if probes else probes_for(sample, [name for table in tables for name in TABLES[table]]),
         cache=learned_in(out / ".cache" / "learned"),
+        method=use,
+        apart=apart,
     )
     path.parent.mkdir(exist_ok=True)
-    facts = {"setting": setting.label, "key": key, "measurements": [m.to_json() for m in measured]}
-    write_bytes(path, (json.dumps(facts, indent=1) + "\n").encode())
+    held = {"setting": setting.label, "key": key, "measurements": [m.to_json() for m in measured]}
+    write_bytes(path, (json.dumps(held, indent=1) + "\n").encode())
     return Row(setting, measured, made.seconds, made.kept_back, len(sample))
+
+
+def use_of(setting: Setting) -> MethodUse | None:
+    """What an attacker knows of the method; a control has none."""
+    if setting.name in CONTROLS:
+        return None
+    return method_use(Policy(method=MethodPolicy(name=setting.name, options=dict(setting.options),
+                                                 strength=setting.strength)))  # fmt: skip
+
+
+def packs_of_settings(todo: Sequence[Setting], pack: str | None) -> list[Pack]:
+    """Every pack that a method of a bench runs on, and that of attackers and judges: whoever trained one is seen."""
+    used = {pack or PACK}
+    for setting in todo:
+        used |= set(packs_of(make_method(setting.name, dict(setting.options))).values())
+    return [load_pack(name, verify=False) for name in sorted(used)]
 
 
 def describe_row(row: Row) -> str:
     """A row in one line."""
-    parts = [row.setting.label]
+    parts = [row.name]
     for column in (BEYOND, RELATIVE):
         if (m := row.find(column.metric, **column.fields)) is not None:
             parts.append(str(m))
@@ -208,24 +240,22 @@ def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str],
     write_bytes(out / "methods.md", text.encode())
     facts = {
         "about": dict(about),
-        "rows": [
-            {
-                "method": row.setting.name,
-                "options": dict(row.setting.options),
-                "strength": row.setting.strength,
-                "seconds_a_film": round(row.seconds, 4),
-                "kept_back": row.kept_back,
-                "measurements": [m.to_json() for m in row.measurements],
-            }
-            for row in rows
-        ],
+        "rows": [row.to_json() for row in rows],
     }
     write_bytes(out / "methods.json", (json.dumps(facts, indent=1) + "\n").encode())
     found = [p for row in rows if (p := point_of(row.setting.method, row.setting.strength, row.measurements))]
     frontier = {"format": "updp-frontier-1", "points": found, **about}
     write_bytes(out / "frontier.json", (json.dumps(frontier, indent=2) + "\n").encode())
     if found:
-        write_bytes(out / "frontier.svg", picture(rows))
+        write_bytes(out / "frontier.svg", plain_picture(rows) if "evidence" in tables else picture(rows))
+
+
+def plain_picture(rows: Sequence[Row]) -> bytes:
+    """The film beyond its record against the skill kept, of every method that has both."""
+    limits = GatePolicy()
+    found = [p for row in rows if (p := point_of(row.setting.method, row.setting.strength, row.measurements))]
+    plane = charts.plane(points(found), limits.max_film_linkage, limits.min_skill)
+    return charts.standalone(plane)
 
 
 def picture(rows: Sequence[Row]) -> bytes:
@@ -249,51 +279,9 @@ def picture(rows: Sequence[Row]) -> bytes:
     return charts.standalone(charts.planes(halves, label))
 
 
-def cell(m: Measurement | None, percent: bool) -> str:
-    """A figure with its interval; what was not measured is said."""
-    if m is None:
-        return ""
-    if not m.measured:
-        return "not measured"
-    scale = 100 if percent else 1
-    value, low, high = (scale * v for v in (m.value, m.low, m.high))
-    digits = 1 if percent else 2 if abs(value) < 100 else 0
-    chance = "" if m.chance is None or not percent else f", chance {scale * m.chance:.1f}"
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{chance}"
-
-
 def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str]) -> str:
     """Every table asked for, ours beside the published figures, and what differs."""
-    patients = about["patients"]
-    scored = patients["val"] + patients["test"]
-    pack = about["pack"]
-    models = "No model pack" if pack is None else f"Model pack {pack['name']} (`{pack['sha256'][:12]}`)"
-    out = [
-        f"{about['films']} films at {about['size']} pixels; attackers and judges learn on {patients['train']} patients "
-        f"and are scored on {scored} others. {models}, seed {about['seed']}, "
-        f"{'quick' if about['quick'] else 'full'} budget. "
-        "Figures in per cent unless they are ratios or distances; brackets are 95 % intervals over patients.",
-        "",
-    ]
-    if {"identity", "privdiff"} & set(tables):
-        out += ["### Privacy", ""]
-        out += table_lines(
-            ["method", *(column.heading for column in PRIVACY)],
-            [[row.setting.label, *map(row.cell, PRIVACY)] for row in rows],
-        )
-        out += ["### Utility and cost", ""]
-        out += table_lines(
-            ["method", *(column.heading for column in UTILITY), "seconds per film", "kept back"],
-            [
-                [
-                    row.setting.label,
-                    *map(row.cell, UTILITY),
-                    f"{row.seconds:.2f}",
-                    f"{row.kept_back} of {row.films}",
-                ]
-                for row in rows
-            ],
-        )
+    out = evidence(rows, about) if "evidence" in tables else _figures(rows, about, tables)
     given = published()
     if "identity" in tables:
         out += _identity(rows, given)
@@ -301,9 +289,37 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
         out += _privdiff(rows, given)
     if "reports" in tables:
         out += _reports(rows, given)
-    out += ["### What differs from the papers", ""]
-    out += [f"- **{name}**: {words}" for name, words in given["differs"].items()]
+    if set(tables) - {"evidence"}:
+        out += ["### What differs from the papers", ""]
+        out += [f"- **{name}**: {words}" for name, words in given["differs"].items()]
     return "\n".join(out) + "\n"
+
+
+def _figures(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str]) -> list[str]:
+    """On whom the figures are, and those of the papers' measures; the evidence has tables of its own for both."""
+    patients, pack = about["patients"], about["pack"]
+    models = "No model pack" if pack is None else f"Model pack {pack['name']} (`{pack['sha256'][:12]}`)"
+    out = [
+        f"{about['films']} films at {about['size']} pixels; attackers and judges learn on {patients['train']} patients "
+        f"and are scored on {patients['val'] + patients['test']} others; none of them trained a pack used here. "
+        f"{models}, seed {about['seed']}, {'quick' if about['quick'] else 'full'} budget. "
+        "Figures in per cent unless they are ratios or distances; brackets are 95 % intervals over patients.",
+        "",
+    ]
+    if not {"identity", "privdiff"} & set(tables):
+        return out
+    out += ["### Privacy", ""]
+    out += table_lines(
+        ["method", *(column.heading for column in PRIVACY)],
+        [[row.name, *map(row.cell, PRIVACY)] for row in rows],
+    )
+    out += ["### Utility and cost", ""]
+    out += table_lines(
+        ["method", *(column.heading for column in UTILITY), "seconds per film", "kept back"],
+        [[row.name, *map(row.cell, UTILITY), f"{row.seconds:.2f}", f"{row.kept_back} of {row.films}"]
+         for row in rows],
+    )  # fmt: skip
+    return out
 
 
 #: Options that say where a method's networks come from or how long it searches. They make no other method.
@@ -325,7 +341,7 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     for entry in given["identity"]:
         for row in _of(rows, entry):
             ours = [row.cell(AS_PRINTED), row.cell(RETRAINED)]
-            lines.append([entry["what"], row.setting.label, entry["published"], *ours])
+            lines.append([entry["what"], row.name, entry["published"], *ours])
     heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
     source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
     return ["### Naming the patient (UPDP)", "", source, "", *table_lines(heads, lines)]
@@ -338,7 +354,7 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
             lines.append(
                 [
                     f"{entry['what']} ({entry['place']})",
-                    row.setting.label,
+                    row.name,
                     entry["identification"],
                     row.cell(FROZEN),
                     row.cell(STRONGEST),
@@ -357,7 +373,7 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
                 for attribute in ("age", "sex")
                 for attacker in ("frozen", "retrained")
             ]
-            lines.append([entry["what"], row.setting.label, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
+            lines.append([entry["what"], row.name, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
     heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
              "ours, retrained"]  # fmt: skip
     return [*out, "### Age and sex (PrivDiff-Net, Table 3)", "", *table_lines(heads, lines)]
@@ -374,11 +390,11 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     known = {entry["regime"]: entry["published"] for entry in given["reports"]}
     for row in rows:
         for regime in _regimes(row):
-            lines.append([row.setting.label, regime, *texts(row, regime)])
+            lines.append([row.name, regime, *texts(row, regime)])
     for regime, figures in known.items():
         lines.append(["published, Qwen2.5-VL-7B", regime, *(f"{value:.2f}" for value in figures)])
     out += table_lines(["method", "learns from", *TEXT], lines)
-    gains = [[row.setting.label, m.name, cell(m, True), _sharings(m)] for row in rows for m in row.measurements
+    gains = [[row.name, m.name, cell(m, True), _sharings(m)] for row in rows for m in row.measurements
              if "each_sharing" in m.detail]  # fmt: skip
     if gains:
         out += ["Gains and ratios over the same films and resamples, and in each sharing of the patients:", ""]
@@ -387,7 +403,7 @@ def _reports(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["searches"]:
         for row in _of(rows, entry):
-            lines.append([row.setting.label, *texts(row, "transfer de-identified")])
+            lines.append([row.name, *texts(row, "transfer de-identified")])
             lines.append([f"{entry['what']}, published", *(f"{value:.2f}" for value in entry["published"])])
     return [*out, *table_lines(["method", *TEXT], lines)]
 

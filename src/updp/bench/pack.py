@@ -20,10 +20,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from updp.core.registry import unknown
 from updp.domains.chest.labels import FINDINGS
 from updp.domains.chest.words import compose
 from updp.evaluation.probes.attacks.features import IMAGENET
-from updp.evaluation.probes.utility.image_metrics import frechet_without_bias, precision_recall_density_coverage
+from updp.evaluation.probes.utility.image_metrics import (
+    frechet,
+    frechet_without_bias,
+    precision_recall_density_coverage,
+)
 from updp.models.backbone import has_imagenet, imagenet_encoder
 from updp.models.lpips import has_trunk, installed_weights, read_trunk, trunk_features
 from updp.models.pack import Pack, load_pack
@@ -31,11 +36,12 @@ from updp.training.classifier import ClassifierStage
 from updp.training.codes import Codes, codes_of, films_of, in_parts, nearest, pixel_codes
 from updp.training.config import BadConfig, PackConfig
 from updp.training.corpus import Corpus, prepare_corpus, rule_of
-from updp.training.figures import auc, aucs, frechet, mean_auc, psnr, relative_power, ssim
+from updp.training.figures import auc, aucs, mean_auc, psnr, relative_power, ssim
 from updp.training.identity import IdentityStage, identity_figures
 from updp.training.listening import listening_figures
 from updp.training.loop import run_stage
 from updp.training.phantoms import phantom_figures
+from updp.training.prompts import findings_first
 from updp.training.recipe import read_films
 from updp.training.sheet import write_sheet
 from updp.training.vlm import film_features, vlm_figures
@@ -129,11 +135,11 @@ def bench_vlm(pack: Pack, corpus: Corpus, rng: np.random.Generator) -> Figures:
 
 
 def prompts_for(corpus: Corpus, rows: NDArray[np.int64], rng: np.random.Generator) -> list[str]:
-    """What each film's report says, or its labels in words."""
+    """What each film's report says, findings first, or its labels in words."""
     out = []
     for row in rows:
         own = corpus.sentences[row]
-        out.append(" ".join(own) if own else compose(corpus.findings(row), str(corpus.views[row]), rng))
+        out.append(" ".join(findings_first(own)) if own else compose(corpus.findings(row), str(corpus.views[row]), rng))
     return out
 
 
@@ -217,13 +223,13 @@ def bench_copies(
     """Whether a generated film is nearer to a training film than an unseen real film is."""
     rows = rng.permutation(corpus.rows("val"))[:films]
     made = generate_for(pack, corpus, rows, rng, **options) if made is None else made
-    people, pictures = training or codes_of(pack, corpus, corpus.rows("train"))
-    unseen_people, unseen_pictures = codes_of(pack, corpus, rows)
+    identities, pictures = training or codes_of(pack, corpus, corpus.rows("train"))
+    unseen_identities, unseen_pictures = codes_of(pack, corpus, rows)
     ours = {
-        "identity": nearest(in_parts(pack.identity.embed, made), people),
+        "identity": nearest(in_parts(pack.identity.embed, made), identities),
         "pixel": nearest(pixel_codes(made), pictures),
     }
-    real = {"identity": nearest(unseen_people, people), "pixel": nearest(unseen_pictures, pictures)}
+    real = {"identity": nearest(unseen_identities, identities), "pixel": nearest(unseen_pictures, pictures)}
     figures: Figures = {}
     for space in ("identity", "pixel"):
         limit = float(np.quantile(real[space], 0.95))
@@ -248,12 +254,14 @@ def bench_membership(pack: Pack, corpus: Corpus, rng: np.random.Generator, patie
     generator: Any = pack.generator
     means: dict[bool, list[float]] = {}
     for member, split in ((True, "train"), (False, unseen)):
-        people = np.unique(corpus.patients[told & (corpus.splits == split)])
+        patients_of_split = np.unique(corpus.patients[told & (corpus.splits == split)])
         means[member] = []
-        for person in rng.permutation(people)[:patients]:
+        for person in rng.permutation(patients_of_split)[:patients]:
             rows = np.flatnonzero(told & (corpus.patients == person))[:4]
-            clean = generator.autoencoder.encode(films_of(corpus, rows))
-            condition = generator.condition(prompts_for(corpus, rows, rng))
+            films = films_of(corpus, rows)
+            clean = generator.autoencoder.encode(films)
+            # An attacker who holds the films and the pack knows what they show.
+            condition = generator.settled_by(generator.condition(prompts_for(corpus, rows, rng)), films)
             losses = []
             for level in (0.2, 0.35, 0.5, 0.65, 0.8):
                 t = torch.full((len(rows),), level)
@@ -407,8 +415,8 @@ def bench_pack(
     each finding. It must share nothing with the pack: the generator may have learned what the pack's own classifier
     recognises.
     """
-    if unknown := set(parts) - set(PARTS):
-        raise BadConfig(f"nothing measures {', '.join(sorted(unknown))}; there is {', '.join(PARTS)}")
+    if wrong := sorted(set(parts) - set(PARTS)):
+        raise BadConfig(unknown("part", wrong[0], PARTS))
     if "listening" in parts and judge is None:
         raise BadConfig("prompt adherence (listening) needs a judge: a classifier that shares nothing with the pack")
     pack = pack if isinstance(pack, Pack) else load_pack(pack)

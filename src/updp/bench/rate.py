@@ -76,7 +76,7 @@ def bench_rate(
     facts = exhibit_of(sample, make(sample, Setting("keep"), seed))
     learned, scored = (np.flatnonzero(facts.splits == split) for split in ("train", "test"))
     if not len(learned) or not len(scored):
-        raise NoSample("both halves need patients; give more films")
+        raise NoSample("too few patients for both halves; give more films")
     codes, bits = _codes(method, sample)
     rows = []
     count = codes.shape[1]

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.bench.methods import SPLITS, TEXT, BadBench, cell, published
+from updp.bench.evidence import cell
+from updp.bench.methods import SPLITS, TEXT, BadBench, published
 from updp.core.cache import FolderCache
 from updp.core.markdown import table_lines
 from updp.core.measurement import FEWEST_PATIENTS, Measurement, find
@@ -84,7 +85,7 @@ def bench_reports(
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise BadBench(f"no precision {precision}; use bfloat16, float16 or float32")
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise BadBench("no GPU is to be seen here; give --device cpu to do without, which takes days for a real model")
+        raise BadBench("no GPU is available; --device cpu works too, and takes days for a real model")
     # The folder, what it needs and what there is, before any film is read.
     facts = look_at(vlm, lora, kind, trust_code=trust_code)
     say(facts.describe())
@@ -96,10 +97,10 @@ def bench_reports(
     real = exhibit.with_reports("real")
     train = np.flatnonzero(real & (exhibit.splits == "train"))
     asked = np.flatnonzero(real & np.isin(exhibit.splits, SCORED))[:scored]
-    people = len(np.unique(exhibit.patients[asked]))
-    if len(train) < 2 * LEAST_FILMS or people < FEWEST_PATIENTS:
+    patients = len(np.unique(exhibit.patients[asked]))
+    if len(train) < 2 * LEAST_FILMS or patients < FEWEST_PATIENTS:
         raise BadBench(
-            f"{len(train)} training films with a report and {people} patients to write for; at least "
+            f"{len(train)} training films with a report and {patients} patients to write for; at least "
             f"{2 * LEAST_FILMS} and {FEWEST_PATIENTS} are needed"
         )
     effort = Effort.of(budget_of(False))
@@ -123,7 +124,7 @@ def bench_reports(
         regime=ZERO_SHOT,
     )
     measured = [*measured, *untaught]
-    about = {"model": facts.name, "films": len(sample), "scored": len(asked), "patients": people,
+    about = {"model": facts.name, "films": len(sample), "scored": len(asked), "patients": patients,
              "method": chosen.label, "settings": asdict(lora)}  # fmt: skip
     write_bytes(out / "reports.md", markdown(measured, about).encode())
     told = {"about": about, "measurements": [m.to_json() for m in measured]}

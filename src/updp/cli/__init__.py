@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from updp.cli.app import STOPPED, WRONG_USE, app
-from updp.cli.session import Session, arranged, begin, ended
+from updp.cli.session import Session, begin, common_options_first, finish
 from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
@@ -30,7 +30,7 @@ for _module in _MODULES:
 def main() -> None:
     """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
     wait_passively()
-    arguments = arranged(sys.argv[1:])
+    arguments = common_options_first(sys.argv[1:])
     command = typer.main.get_command(app)
     session = Session(command=_named(command, arguments), as_json="--json" in arguments)
     begin(session)
@@ -48,7 +48,7 @@ def main() -> None:
     except Exception as fault:
         code, error = WRONG_USE, _told(fault)
         typer.echo(f"error: {error}", err=True)
-    ended(session, code, error)
+    finish(session, code, error)
     if code == STOPPED:
         sys.stdout.flush()
         os._exit(STOPPED)  # without waiting for what worker processes are at

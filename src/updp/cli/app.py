@@ -23,8 +23,10 @@ train_app = typer.Typer(help="Train models from a source.", no_args_is_help=True
 bench_app = typer.Typer(help="Measure models and methods on real data.", no_args_is_help=True)
 cache_app = typer.Typer(help="Real films and trained attackers that `updp evaluate` keeps.", no_args_is_help=True)
 study_app = typer.Typer(help="Reader studies: plan, hand out, collect, analyse.", no_args_is_help=True)
-virtual_app = typer.Typer(help="Invented patients to try everything on.", no_args_is_help=True)
+virtual_app = typer.Typer(help="Invented patients, for tests.", no_args_is_help=True)
+mema_app = typer.Typer(help="Generated photographs of patients who do not exist.", no_args_is_help=True)
 app.add_typer(virtual_app, name="virtual")
+app.add_typer(mema_app, name="mema")
 app.add_typer(study_app, name="study")
 app.add_typer(vault_app, name="vault")
 app.add_typer(cache_app, name="cache")
@@ -49,11 +51,11 @@ def _version(asked: bool) -> None:
 def _settings(
     context: typer.Context,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the outcome as one JSON object; words go to standard error.")
+        bool, typer.Option("--json", help="Print the result as one JSON object; messages go to standard error.")
     ] = False,
     log: Annotated[
         Path | None,
-        typer.Option(help="Note events, counts and reason codes here, as JSON lines (0600); - is standard error."),
+        typer.Option(help="Write events, counts and reason codes here, as JSON lines (0600); - is standard error."),
     ] = None,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show where in the code an error happened (never patient data).")

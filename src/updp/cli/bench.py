@@ -7,18 +7,21 @@ from typing import Annotated
 import typer
 
 from updp.cli.app import bench_app
-from updp.cli.console import planned
+from updp.cli.console import apart_of, planned
 from updp.cli.options import (
+    AddressOption,
     LayoutOption,
     OptionOption,
     PackOption,
+    ProbeEngineOption,
+    ProbeWorkersOption,
     SeedOption,
     SourceOption,
     SourcesOption,
     StrengthsOption,
     TakenOption,
 )
-from updp.cli.session import say, told
+from updp.cli.session import add_result, say
 
 
 @bench_app.command("pack")
@@ -30,7 +33,7 @@ def bench_pack(
         str | None, typer.Option(help="Another pack, whose classifier judges the part `listening`.")
     ] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
-    pictures: Annotated[Path | None, typer.Option(help="Write sample sheets and histograms here.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Write sample images and histograms here.")] = None,
 ) -> None:
     """Measure a model pack on patients it was not trained on."""
     from updp.bench.pack import QUICK
@@ -39,7 +42,7 @@ def bench_pack(
     from updp.models import load_pack
 
     network = load_pack(judge).classifier if judge else None
-    told(pack=pack or PACK)
+    add_result(pack=pack or PACK)
     measure(pack or PACK, data, part or QUICK, judge=network, cache=cache, pictures=pictures, say=say)
 
 
@@ -55,19 +58,26 @@ def bench_methods(
         Path | None, typer.Option(help="Methods with options and strengths of their own (TOML), instead of --method.")
     ] = None,
     films: TakenOption = 2000,
-    tables: Annotated[str, typer.Option(help="identity, privdiff, reports (needs a source with reports).")] = (
-        "identity,privdiff"
-    ),
+    tables: Annotated[
+        str, typer.Option(help="evidence, identity, privdiff, reports (needs a source with reports).")
+    ] = "evidence",
     out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
     pack: PackOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
     layout: LayoutOption = None,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="A share of the methods, as 2/5, without tables: for several processes.")
+    ] = None,
+    engine: ProbeEngineOption = "local",
+    address: AddressOption = None,
+    workers: ProbeWorkersOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Every method on the same real patients, beside the published figures."""
     from updp.bench.methods import bench_methods as measure
 
+    share = None if part is None else _share(part)
     measure(
         data,
         out.absolute(),
@@ -80,10 +90,23 @@ def bench_methods(
         seed=seed,
         layout=layout,
         domain=domain,
+        apart=apart_of(engine, address, workers),
+        part=share,
         say=say,
     )
-    told(folder=str(out), tables=str(out / "methods.md"))
+    if share is not None:
+        add_result(folder=str(out))
+        return
+    add_result(folder=str(out), tables=str(out / "methods.md"))
     say(f"tables: {out / 'methods.md'}")
+
+
+def _share(text: str) -> tuple[int, int]:
+    """``2/5`` as numbers."""
+    one, _, of = text.partition("/")
+    if not (one.isdecimal() and of.isdecimal() and 1 <= int(one) <= int(of)):
+        raise typer.BadParameter("--part is a share as 2/5")
+    return int(one), int(of)
 
 
 #: Benches of UPDP's prompts on validation films: what measures, and the words of its help.
@@ -91,7 +114,7 @@ _PROMPT_BENCHES = {
     "ablation": ("updp.bench.ablation:bench_ablation", "What each part of UPDP's prompt search adds."),
     "epsilon": (
         "updp.bench.epsilon:bench_epsilon",
-        "What a privacy budget buys in mode ldp of UPDP, from epsilon 1 to 100.",
+        "Similarity to the film by privacy budget, in mode ldp of UPDP, from epsilon 1 to 100.",
     ),
     "generated": (
         "updp.bench.generated:bench_generated",
@@ -115,7 +138,7 @@ def _add_prompt_bench(name: str, place: str, words: str) -> None:
 
         measure = resolve_name(place)
         measure(data, out, pack=pack or PACK, judge=judge, films=films, say=say)
-        told(folder=str(out))
+        add_result(folder=str(out))
 
 
 for _name, (_place, _words) in _PROMPT_BENCHES.items():
@@ -136,7 +159,7 @@ def bench_identity(
     from updp.bench.identity import bench_identity as measure
 
     measure(data, out.absolute(), pack=pack, strength=strength, patients=patients, quick=quick, layout=layout, say=say)
-    told(folder=str(out))
+    add_result(folder=str(out))
     say(f"table: {out / 'identity.md'}")
 
 
@@ -180,7 +203,7 @@ def bench_reports(
         layout=layout,
         say=say,
     )
-    told(folder=str(out))
+    add_result(folder=str(out))
     say(f"table: {out / 'reports.md'}")
 
 
@@ -197,7 +220,7 @@ def bench_frontier(
     layout: LayoutOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Every method by its knob on unseen patients: one table, one picture, hypervolumes."""
+    """Every method at several strengths on unseen patients: one table, one picture, hypervolumes."""
     from updp.bench.frontier import bench_frontier as measure
     from updp.evaluation.cohort.settings import read_plan
 
@@ -206,7 +229,7 @@ def bench_frontier(
         data, out.absolute(), plans=plans, names=method, weights=weights, films=films, pack=pack, quick=quick,
         seed=seed, layout=layout, say=say,
     )  # fmt: skip
-    told(folder=str(out), table=str(out / "frontier.md"))
+    add_result(folder=str(out), table=str(out / "frontier.md"))
     say(f"table: {out / 'frontier.md'}")
 
 
@@ -219,11 +242,11 @@ def bench_rate(
     films: TakenOption = 1000,
     layout: LayoutOption = None,
 ) -> None:
-    """What the code of DCM-DeID tells of findings and identity, by its length in bits."""
+    """How much the code of DCM-DeID reveals of findings and identity, by its length in bits."""
     from updp.bench.rate import bench_rate as measure
     from updp.domains.chest import METHOD_WEIGHTS, PACK
 
     measure(
         data, out.absolute(), pack=pack or PACK, weights=weights or METHOD_WEIGHTS, films=films, layout=layout, say=say
     )
-    told(folder=str(out))
+    add_result(folder=str(out))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from updp.cli.session import console_of, log, told
+from updp.cli.session import add_result, log, make_console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from updp.evaluation.apart import Apart
     from updp.evaluation.cohort.settings import MethodPlan
     from updp.release.assemble import Outcome
     from updp.release.gate import Check
@@ -39,6 +40,14 @@ def planned(
 def given_options(**options: Any) -> dict[str, Any]:
     """The options that the user gave."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def apart_of(engine: str, address: str | None, workers: int | None) -> Apart | None:
+    """The engine that attacks run on; None for this process."""
+    from updp.evaluation.apart import Apart
+
+    options = given_options(address=address)
+    return None if engine == "local" and not options and workers in (None, 1) else Apart(engine, options, workers)
 
 
 def read_options(given: Sequence[str]) -> dict[str, Any]:
@@ -133,26 +142,26 @@ class Progress:
 
 
 def megabytes(size: int) -> str:
-    """A size for people."""
+    """A size with its unit."""
     return f"{size / 1e6:.1f} MB"
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str = "rows") -> None:
-    """A table for people, and its rows for machines under ``name``."""
+    """Print a table, and add its rows to the result under ``name``."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     table = Table(*heads, box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    told(**{name: [dict(zip(heads, row, strict=True)) for row in rows]})
-    console_of().print(table)
+    add_result(**{name: [dict(zip(heads, row, strict=True)) for row in rows]})
+    make_console().print(table)
 
 
 def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
     from rich.markup import escape
 
-    told(checks=[{"name": check.name, "outcome": str(check.outcome), "detail": check.detail} for check in checks])
+    add_result(checks=[{"name": check.name, "outcome": str(check.outcome), "detail": check.detail} for check in checks])
     for check in checks:
         mark = "[green]✓[/]" if check.outcome.good else "[yellow]?[/]" if check.outcome == "not asked" else "[red]✗[/]"
         # A detail may hold the name of a file that somebody else chose.
@@ -174,7 +183,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
 
     _note_quarantine(outcome.folder.parent / "quarantine.jsonl")
 
-    told(
+    add_result(
         status=outcome.status,
         folder=outcome.address or str(outcome.folder),
         released=outcome.released,

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from updp.cli.app import BLOCKED, WRONG_USE, KeyOption, app
-from updp.cli.console import megabytes, planned, print_checks
+from updp.cli.console import apart_of, megabytes, planned, print_checks
 from updp.cli.options import (
+    AddressOption,
     ExportArgument,
     LayoutOption,
     OptionOption,
+    ProbeEngineOption,
+    ProbeWorkersOption,
     ReleaseArgument,
     SeedOption,
     StrengthsOption,
     VaultOption,
 )
-from updp.cli.session import console_of, say, told
+from updp.cli.session import add_result, make_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +33,7 @@ def evaluate(
     source: Annotated[Path | None, typer.Option(help="The source it was made from.")] = None,
     policy: Annotated[
         Path | None,
-        typer.Option(help="Hold the figures that the release has to the [gate] of this policy; measure nothing anew."),
+        typer.Option(help="Judge the figures in the release by the [gate] of this policy; measure nothing again."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -50,8 +53,11 @@ def evaluate(
     layout: LayoutOption = None,
     cache: Annotated[
         Path | None,
-        typer.Option(help="Where films and trained attackers are kept for other releases; default: ~/.cache/updp."),
+        typer.Option(help="Keeps films and trained attackers for the next release; default: ~/.cache/updp."),
     ] = None,
+    engine: ProbeEngineOption = "local",
+    address: AddressOption = None,
+    workers: ProbeWorkersOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Run attacks on a release and measure its usefulness.
@@ -64,7 +70,7 @@ def evaluate(
     from updp.evaluation.rejudge import rejudge
     from updp.evaluation.report import read_frontier
 
-    console = console_of()
+    console = make_console()
     if (policy is None) == (source is None):
         raise typer.BadParameter("give --source to measure, or --policy to judge what was measured")
     if policy is not None:
@@ -84,6 +90,7 @@ def evaluate(
         layout=layout,
         frontier=[point for path in frontier or () for point in read_frontier(path)],
         progress=lambda name, done, total: console.print(f"{done + 1}/{total} {name}") if name else None,
+        apart=apart_of(engine, address, workers),
     )
     held, option = megabytes(size_of(result.cache)), f" --cache {cache}" if cache else ""
     words = f"Real films are kept in {result.cache} ({held}); `updp cache clear{option}` removes them."
@@ -93,7 +100,7 @@ def evaluate(
 
 def _report(console: "Console", result: "Evaluation") -> None:
     print_checks(console, result.verdict.checks)
-    told(
+    add_result(
         status=result.status,
         folder=str(result.folder),
         report=str(result.report),
@@ -124,7 +131,7 @@ def tune(
     domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
     seed: SeedOption = 0,
 ) -> None:
-    """The frontier of a method on a source, and the strength to use."""
+    """Measure a method at several strengths on a source, and print the strength to use."""
     from updp.evaluation.tune import tune as run
 
     found = run(
@@ -141,7 +148,7 @@ def tune(
         domain=domain,
         say=say,
     )
-    told(strength=found.strength, advice=found.advice, points=list(found.points), folder=str(found.folder))
+    add_result(strength=found.strength, advice=found.advice, points=list(found.points), folder=str(found.folder))
     say(found.advice)
     say(f"frontier: {found.folder / 'frontier.json'}")
     if not found.points:  # no strength could be measured: there is no frontier
@@ -162,6 +169,9 @@ def certify(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer films and attackers.")] = False,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if it is not chest films.")] = None,
     key: KeyOption = None,
+    engine: ProbeEngineOption = "local",
+    address: AddressOption = None,
+    workers: ProbeWorkersOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Measure a method on a large cohort and sign the result.
@@ -172,7 +182,7 @@ def certify(
     from updp.core.policy import MethodPolicy, Policy
     from updp.evaluation.certify import certify as run
 
-    console = console_of()
+    console = make_console()
     chosen = Policy.load(policy).method if policy else MethodPolicy(name=method, strength=strength)
     opened, _ = Key.load_or_create(key or default_path())
     made = run(
@@ -185,9 +195,10 @@ def certify(
         domain=domain,
         seed=seed,
         work=work,
+        apart=apart_of(engine, address, workers),
         say=console.print,
     )
-    told(certificate=str(out), measurements=[m.to_json() for m in made.measurements])
+    add_result(certificate=str(out), measurements=[m.to_json() for m in made.measurements])
     for m in made.measurements:
         console.print(str(m))
     console.print(f"certificate: [bold]{out}[/]", soft_wrap=True)

@@ -8,7 +8,7 @@ import typer
 
 from updp.cli.app import app
 from updp.cli.console import print_table
-from updp.cli.session import say, told
+from updp.cli.session import add_result, say
 
 
 @app.command()
@@ -18,7 +18,7 @@ def methods() -> None:
     from updp.methods.listing import describe_method
 
     listed: dict[str, dict[str, list[str]]] = {}
-    told(methods=listed)
+    add_result(methods=listed)
     for name in METHODS:
         listed[name] = {}
         try:
@@ -74,11 +74,13 @@ def show_policy(
 
     if check:
         found = Policy.load(check)
-        told(valid=True, policy=found.model_dump(mode="json"))
+        add_result(valid=True, policy=found.model_dump(mode="json"))
         say(f"{check}: a valid policy")
     elif preset:
-        told(preset=preset, policy=Policy.preset(preset).model_dump(mode="json"))
+        add_result(preset=preset, policy=Policy.preset(preset).model_dump(mode="json"))
         say(preset_text(preset), nl=False)
     else:
-        told(**({"schema": json.loads(json_schema())} if schema else {"policy": Policy().model_dump(mode="json")}))
+        add_result(
+            **({"schema": json.loads(json_schema())} if schema else {"policy": Policy().model_dump(mode="json")})
+        )
         say(json_schema() if schema else Policy().to_toml(), nl=False)

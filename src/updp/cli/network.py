@@ -11,7 +11,7 @@ import typer
 
 from updp.cli.app import WRONG_USE, KeyOption, app
 from updp.cli.console import Progress
-from updp.cli.session import console_of, say, told
+from updp.cli.session import add_result, make_console, say
 
 if TYPE_CHECKING:
     from updp.core.metrics import Metrics
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 CertOption = Annotated[Path | None, typer.Option("--tls-cert", help="Our certificate (PEM).")]
 TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", help="The key of our certificate (PEM).")]
 AuthorityOption = Annotated[
-    Path | None, typer.Option("--tls-ca", help="Who signed the certificates of peers (PEM); peers need one then.")
+    Path | None, typer.Option("--tls-ca", help="Authority for certificates of peers (PEM); peers need one then.")
 ]
 FromOption = Annotated[str, typer.Option(help="HOST:PORT of the PACS.")]
 CalledOption = Annotated[str, typer.Option(help="AE title of the PACS.")]
 CallingOption = Annotated[str, typer.Option(help="Our AE title.")]
-TimeoutOption = Annotated[float, typer.Option(min=1, help="Seconds of silence after which a peer is given up.")]
+TimeoutOption = Annotated[float, typer.Option(min=1, help="Seconds without data after which a connection is closed.")]
 KeepFreeOption = Annotated[
     float, typer.Option(min=0, help="Gigabytes of the disk that stay free; what would use them is refused.")
 ]
@@ -47,7 +47,7 @@ def receive(
         list[str] | None,
         typer.Option(help="AE=HOST:PORT where that sender takes commitment reports; default: on its association."),
     ] = None,
-    associations: Annotated[int, typer.Option(min=1, help="Senders at once.")] = 10,
+    associations: Annotated[int, typer.Option(min=1, help="Senders at the same time, at most.")] = 10,
     keep_free: KeepFreeOption = 1.0,
     timeout: TimeoutOption = 60,
     tls_cert: CertOption = None,
@@ -76,7 +76,7 @@ def receive(
         with receiver:
             say(f"{ae_title} listens on port {receiver.port}. Stop with Ctrl-C.")
             stop.wait()
-    told(objects=len(receiver.inbox), port=receiver.port)
+    add_result(objects=len(receiver.inbox), port=receiver.port)
     say(f"Stopped. {len(receiver.inbox)} objects in the export.")
 
 
@@ -107,13 +107,13 @@ def fetch(
     way: Literal["get", "move"] = "get" if how == "get" else "move"
     files = _tls(tls_cert, tls_key, tls_ca)
     peer = _peer(source, called, calling, tls, files, timeout)
-    console = console_of()
+    console = make_console()
     with Progress(console) as bar:
         found = run(
             peer, read_query(query), to,
             how=way, port=port, tls=files if tls else None, keep_free=round(keep_free * 1e9), progress=bar,
         )  # fmt: skip
-    told(studies=found.studies, objects=found.objects, present=found.present, missing=found.missing)
+    add_result(studies=found.studies, objects=found.objects, present=found.present, missing=found.missing)
     say(f"{found.studies} studies: {found.objects} objects fetched, {found.present} were there already")
     if found.missing:
         say(
@@ -147,15 +147,15 @@ def send(
 
     peer = _peer(to, called, calling, tls, _tls(tls_cert, tls_key, tls_ca), timeout)
     trusted = trust or public_key(Key.load(key or default_path()))
-    with Progress(console_of()) as bar:
+    with Progress(make_console()) as bar:
         done = run(located(release.absolute()), peer, trusted=trusted, progress=bar)
-    told(films=done.films, sent=done.sent, before=done.before)
+    add_result(films=done.films, sent=done.sent, before=done.before)
     say(f"{done.sent} films sent, {done.before} had been before; {done.films} in the release")
 
 
 @contextmanager
 def until_stopped() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set: a service that is told to end ends well."""
+    """An event that SIGTERM and Ctrl-C set: a service that is stopped ends in order."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -195,5 +195,5 @@ def _peer(place: str, called: str, calling: str, tls: bool, files: "Tls | None",
     from updp.network.association import NetworkError, Peer, Tls, address
 
     if files is not None and not tls:
-        raise NetworkError("certificates were given without --tls; say --tls, so that nothing is sent in the clear")
+        raise NetworkError("certificates need --tls; without it, nothing would be encrypted")
     return Peer(*address(place), called, calling, (files or Tls()) if tls else None, timeout)

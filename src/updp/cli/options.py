@@ -38,3 +38,9 @@ EngineOption = Annotated[str, typer.Option(help="Where shards run: local, or ray
 AddressOption = Annotated[str | None, typer.Option(help="Engine ray: the cluster's address; default: auto.")]
 GpusOption = Annotated[float | None, typer.Option(min=0, help="Engine ray: the part of a GPU a worker takes.")]
 PinOption = Annotated[str | None, typer.Option(help="Engine ray: the instruction set all workers compute with (avx2).")]
+
+# Where attacks and measures run.
+ProbeEngineOption = Annotated[str, typer.Option(help="Where attacks run: local, or ray (a cluster).")]
+ProbeWorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Attacks at a time; default: one, on a cluster one per core.")
+]

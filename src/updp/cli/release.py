@@ -10,6 +10,7 @@ import typer
 from updp.cli.app import BLOCKED, QUARANTINED, STOPPED, KeyOption, app
 from updp.cli.console import (
     Progress,
+    given_options,
     open_key,
     print_checks,
     print_outcome,
@@ -31,7 +32,7 @@ from updp.cli.options import (
     StrictOption,
     WorkersOption,
 )
-from updp.cli.session import console_of, say, told
+from updp.cli.session import add_result, make_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,8 +83,9 @@ def deidentify(
 
         print_plan(plan(source, settings, layout=layout, seed=seed, limit=limit, workers=workers))
         return
-    more = {"layout": layout, "engine": engine, "workers": workers, "seed": seed, "limit": limit}
-    _release(source, out, settings, key, strict, recipient=recipient, check_content=check_content, **more)
+    where = {"engine": engine, "engine_options": given_options(address=address, gpus=gpus, pin=pin), "workers": workers}
+    more = {"layout": layout, "seed": seed, "limit": limit, "recipient": recipient, "check_content": check_content}
+    _release(source, out, settings, key, strict, **where, **more)
 
 
 @app.command()
@@ -105,7 +107,7 @@ def clean(
 ) -> None:
     """Clean headers, burned-in text and reports; films keep their size and depth.
 
-    Films stay as they were taken: whoever has another film of the patient can tell whose they are.
+    Films stay as they were taken: a person who has another film of the patient can recognise the patient.
     """
     from updp.core.policy import BadPolicy, Policy
 
@@ -120,7 +122,7 @@ def _release(source: Path, out: Path, policy: "Policy", key: Path | None, strict
     """Make a release, show how far it is, and end with the exit code of its outcome."""
     from updp.pipeline.run import deidentify as run
 
-    console = console_of()
+    console = make_console()
     opened = open_key(key, console)
     with Progress(console, out) as bar, kept_when_stopped(console, out, bar):
         outcome = run(source, out, policy=policy, key=opened, progress=bar, **more)
@@ -141,7 +143,7 @@ def kept_when_stopped(console: "Console", out: Path, bar: Progress) -> Iterator[
 
         bar.__exit__()
         landed = sum(landed_films(out).values())
-        told(landed=landed, films=bar.total)
+        add_result(landed=landed, films=bar.total)
         console.print(f"Stopped. {landed} of {bar.total or 'the'} films are done and kept; nothing was released.")
         console.print("The same command goes on from there.")
         raise typer.Exit(STOPPED) from None
@@ -154,7 +156,7 @@ def verify(
         str | None, typer.Option(help="The sending hospital's public key, or its fingerprint; not from the release.")
     ] = None,
     accept_unknown_signer: Annotated[
-        bool, typer.Option("--accept-unknown-signer", help="Do not ask who signed: anybody may have.")
+        bool, typer.Option("--accept-unknown-signer", help="Accept any signer: anybody can sign.")
     ] = False,
     revocations: Annotated[
         Path | None, typer.Option(help="The hospital's list of recalled films; default: revocations.json beside it.")
@@ -171,7 +173,7 @@ def verify(
     from updp.core.questions import Outcome
     from updp.release.verify import verify as check
 
-    console = console_of()
+    console = make_console()
     result = check(
         release,
         trusted=trust,
@@ -180,10 +182,10 @@ def verify(
         remember=remember,
     )
     print_checks(console, result.checks)
-    told(intact=result.intact, status=result.status)
+    add_result(intact=result.intact, status=result.status)
     if result.seal is not None:
         seal = result.seal
-        told(release=seal.release, serial=seal.serial, date=seal.date.isoformat(), signed_by=seal.signed_by)
+        add_result(release=seal.release, serial=seal.serial, date=seal.date.isoformat(), signed_by=seal.signed_by)
     if any(found.outcome is Outcome.FAILED for found in result.checks):
         console.print("[bold red]Do not use this release.")
     elif not result.intact:
@@ -210,5 +212,5 @@ def shards(
     from updp.release.webdataset import write_shards
 
     films = write_shards(release, out, size)
-    told(films=films, folder=str(out))
+    add_result(films=films, folder=str(out))
     say(", ".join(f"{count} films of {split}" for split, count in films.items()) + f" packed into {out}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from updp.cli.app import WRONG_USE, app
-from updp.cli.session import say, told
+from updp.cli.session import add_result, say
 
 
 @app.command()
@@ -32,7 +32,7 @@ def scan(
         lines = ("?" if "\ufffd" in line else line for line in given)
         target = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
         counts = scan_lines(lines, target)
-    told(reports=counts.reports, with_phi=counts.with_phi, unreadable=counts.unreadable, spans=dict(counts.spans))
+    add_result(reports=counts.reports, with_phi=counts.with_phi, unreadable=counts.unreadable, spans=dict(counts.spans))
     if out:
         say(render(counts))
     if counts.unreadable:

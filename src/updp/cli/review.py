@@ -7,7 +7,7 @@ import typer
 
 from updp.cli.app import KeyOption, app, study_app
 from updp.cli.console import Progress
-from updp.cli.session import console_of, say, told
+from updp.cli.session import add_result, make_console, say
 
 StudyArgument = Annotated[Path, typer.Argument(help="A study folder made by `updp study design`.")]
 
@@ -29,16 +29,19 @@ def review(
     from updp.review.serve import prepare
     from updp.review.sessions import Proxy
 
-    console = console_of()
+    console = make_console()
     opened = Key.load(key or default_path())
     ready = prepare(
         out, opened,
         study=study, source=source, layout=layout, port=port, proxy=Proxy.load(proxy) if proxy else None,
     )  # fmt: skip
-    told(links=[{"name": link.name, "address": link.address} for link in ready.links])
+    add_result(links=[{"name": link.name, "address": link.address} for link in ready.links])
     for link in ready.links:
         console.print(f"{link.name}: [bold]{link.address}[/]", soft_wrap=True)
-    console.print("Each link opens one session on this computer. Stop with Ctrl-C.")
+    if proxy:
+        console.print(f"listening on {ready.address}; users come through the proxy. Stop with Ctrl-C.")
+    else:
+        console.print("Each link opens one session on this computer. Stop with Ctrl-C.")
     ready.run()
 
 
@@ -74,7 +77,7 @@ def study_design(
     from updp.review.design import nearest, power
     from updp.review.simulate import simulate
 
-    console = console_of()
+    console = make_console()
     opened = Key.load(key or default_path())
     with Progress(console) as bar:
         plan = run(
@@ -105,7 +108,7 @@ def study_design(
             f"± 0.05 takes so many patients with so many readers: {takes}",
             soft_wrap=True,
         )
-    told(
+    add_result(
         study=str(out), plan=plan.digest, readers=len(plan.readers), patients=patients, findings=list(plan.findings),
         power=shown,
     )  # fmt: skip
@@ -127,7 +130,7 @@ def study_pack(
     from updp.review.pack import pack
 
     made = pack(study, out, Key.load(key or default_path()), reader)
-    told(folders=[str(folder) for folder in made])
+    add_result(folders=[str(folder) for folder in made])
     for folder in made:
         say(f"hand-out: {folder}")
 
@@ -152,7 +155,7 @@ def study_collect(
         taken.append({"reader": reader, "new": count, "read": len(base.of(reader))})
         total = len(plan.reader(reader).items)
         say(f"{reader}: {count} new answers, {len(base.of(reader))} of {total} films read")
-    told(answers=taken)
+    add_result(answers=taken)
 
 
 @study_app.command("analyse")
@@ -171,11 +174,11 @@ def study_analyse(
     from updp.review import analyse as analysis
     from updp.review.plan import load_plan
 
-    console = console_of()
+    console = make_console()
     opened = Key.load(key or default_path())
     plan = load_plan(study, opened)
     found = analysis.analyse(plan, analysis.load_answers(plan, study), seed=seed)
-    told(study=found.to_json())
+    add_result(study=found.to_json())
     for m in found.measurements:
         console.print(str(m), soft_wrap=True)
     if plan.simulated:

@@ -10,7 +10,7 @@ import typer
 from updp.cli.app import KeyOption, app, cache_app, key_app, vault_app
 from updp.cli.console import megabytes, open_key
 from updp.cli.options import VaultOption
-from updp.cli.session import say, told
+from updp.cli.session import add_result, say
 
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="The cache folder; default: ~/.cache/updp.")]
 
@@ -21,7 +21,7 @@ def key_new(path: Annotated[Path, typer.Argument(help="File to create.")]) -> No
     from updp.core.keys import Key
 
     made = Key.create(path)
-    told(fingerprint=made.fingerprint)
+    add_result(fingerprint=made.fingerprint)
     say(f"key {made.fingerprint} made; keep it inside the hospital and back it up")
 
 
@@ -31,30 +31,30 @@ def key_public(key: KeyOption = None) -> None:
     from updp.release.signature import public_key
 
     found = public_key(open_key(key, None))
-    told(public_key=found)
+    add_result(public_key=found)
     say(found)
 
 
 @key_app.command("fingerprint")
 def key_fingerprint(key: KeyOption = None) -> None:
-    """Print the fingerprint of the public key: short enough to be read out, and as good for `updp verify --trust`."""
+    """Print the fingerprint of the public key: short enough to read aloud; `updp verify --trust` takes it too."""
     from updp.release.signature import fingerprint, public_key
 
     found = fingerprint(public_key(open_key(key, None)))
-    told(fingerprint=found)
+    add_result(fingerprint=found)
     say(found)
 
 
 @app.command()
 def recall(
     patient: Annotated[str, typer.Argument(help="The patient's id in the source; - reads it from standard input.")],
-    outs: Annotated[list[Path], typer.Argument(help="Outputs of `updp deidentify` to look in.")],
+    outs: Annotated[list[Path], typer.Argument(help="Outputs of `updp deidentify` to search.")],
     to: Annotated[Path, typer.Option(help="The signed revocation list; what it holds already stays on it.")] = Path(
         "revocations.json"
     ),
     key: KeyOption = None,
 ) -> None:
-    """Take back a patient's films: which they are, in which releases, and a signed list that `updp verify` honours."""
+    """Recall a patient's films: list them by release, and write a signed list that `updp verify` checks."""
     import datetime as dt
 
     from updp.core.keys import Key, default_path
@@ -67,7 +67,7 @@ def recall(
         for film in one.films:
             say(f"{one.out}\t{one.seal.release}\t{film}")
     films, releases = sum(len(one.films) for one in found), sum(bool(one.films) for one in found)
-    told(
+    add_result(
         list=str(to),
         serial=made.serial,
         releases=[{"output": str(one.out), "release": one.seal.release, "films": list(one.films)} for one in found],
@@ -83,18 +83,18 @@ def recover(
     exact: Annotated[
         bool, typer.Option("--exact", help="The exact source file from the vault, not what the released file gives.")
     ] = False,
-    by: Annotated[str, typer.Option(help="Who asks; noted in the log.")] = "",
-    why: Annotated[str, typer.Option(help="What for; noted in the log.")] = "",
+    by: Annotated[str, typer.Option(help="Who asks; recorded in the log.")] = "",
+    why: Annotated[str, typer.Option(help="For what purpose; recorded in the log.")] = "",
     vault: VaultOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Give back the original of one record of a method that can be turned back; vault/recovered.jsonl logs it."""
+    """Recover the original of one record, if its method is reversible; vault/recovered.jsonl logs it."""
     from updp.core.keys import Key, default_path
     from updp.release.recover import recover as run
 
     opened = Key.load(key or default_path())
     made = run(release, record, opened, to, how="vault" if exact else "password", by=by, why=why, folder=vault)
-    told(record=record, how=made.how, bytes=len(made.data))
+    add_result(record=record, how=made.how, bytes=len(made.data))
     say(f"original written to {to}; it shows a patient, keep it inside the hospital")
 
 
@@ -109,7 +109,7 @@ def vault_export(
     from updp.release.vault import export
 
     count = export(out, Key.load(key or default_path()), to)
-    told(links=count)
+    add_result(links=count)
     say(f"{count} links written; this file names patients, keep it inside the hospital")
 
 
@@ -134,5 +134,5 @@ def _say_size(cache: Path | None, count: Callable[[Path], int], fact: str, done:
 
     folder = cache or default_folder()
     size = count(folder)
-    told(cache=str(folder), **{fact: size})
+    add_result(cache=str(folder), **{fact: size})
     say(f"{folder}: {megabytes(size)}{done}")

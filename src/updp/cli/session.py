@@ -1,8 +1,8 @@
-"""One call of `updp`: what it tells people, what it tells machines (``--json``), what it notes down (``--log``).
+"""One call of `updp`: what it prints, its result as JSON (``--json``) and its log (``--log``).
 
-Commands print through ``say`` and ``console_of`` and state their outcome with ``told``. With ``--json`` the words go to
-standard error and the outcome, one JSON object, to standard output. A log is JSON lines; it holds words, counts and
-reason codes of ours, and no argument of the command line.
+Commands print through ``say`` and ``make_console`` and give their result to ``add_result``. With ``--json`` the text
+goes to standard error and the result, one JSON object, to standard output. A log is JSON lines; it holds words, counts
+and reason codes of ours, and no argument of the command line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("updp.cli")
 
 @dataclass
 class Session:
-    """What one call has told so far."""
+    """The result of one call so far."""
 
     command: str = ""
     as_json: bool = False
@@ -40,7 +40,7 @@ EVERYWHERE = {"--json": False, "--debug": False, "--log": True}
 
 
 def begin(session: Session) -> None:
-    """Make this the call that ``say`` and ``told`` belong to."""
+    """Make this the call that ``say`` and ``add_result`` belong to."""
     _CURRENT.set(session)
 
 
@@ -48,23 +48,23 @@ def current() -> Session:
     return _CURRENT.get(Session())
 
 
-def told(**facts: Any) -> None:
-    """State what came out, for machines."""
+def add_result(**facts: Any) -> None:
+    """Add to the result that ``--json`` prints."""
     current().facts.update(facts)
 
 
 def say(text: str = "", *, nl: bool = True) -> None:
-    """Tell a person."""
+    """Print for the user; to standard error with ``--json``."""
     typer.echo(text, nl=nl, err=current().as_json)
 
 
-def console_of() -> Console:
+def make_console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, stderr=current().as_json)
 
 
-def arranged(arguments: Sequence[str]) -> list[str]:
+def common_options_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with the options of every command in front, where the parser expects them."""
     front: list[str] = []
     rest: list[str] = []
@@ -82,8 +82,8 @@ def arranged(arguments: Sequence[str]) -> list[str]:
     return front + rest
 
 
-def ended(session: Session, code: int, error: str | None = None) -> None:
-    """Print the outcome for machines, if they asked for it, and note it down."""
+def finish(session: Session, code: int, error: str | None = None) -> None:
+    """Print the result with ``--json``, and write it to the log."""
     outcome = {"command": session.command, "exit": code, **({"error": error} if error else {}), **session.facts}
     log.info("end", extra={"facts": outcome})
     if session.as_json:
@@ -104,7 +104,7 @@ class _Lines(logging.Formatter):
 
 
 def open_log(path: Path) -> None:
-    """Note what happens, from now on, at the end of this file; "-" is standard error, for services."""
+    """Append what happens from now on to this file; "-" is standard error, for services."""
     handler: logging.Handler
     if str(path) == "-":
         handler = logging.StreamHandler(sys.stderr)

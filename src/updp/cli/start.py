@@ -17,7 +17,7 @@ from updp.cli.options import (
     SeedOption,
     WorkersOption,
 )
-from updp.cli.session import console_of, told
+from updp.cli.session import add_result, make_console
 
 if TYPE_CHECKING:
     from updp.pipeline.plan import Plan
@@ -32,7 +32,7 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a mapping that is there.")] = False,
 ) -> None:
-    """Find out which column of a table holds what, show it, and write it down for every other command."""
+    """Guess what each column of a table holds, show it, and write a mapping that every other command reads."""
     from updp.core.storage import write_bytes
     from updp.sources import BadSource
     from updp.sources.guess import as_toml, guess
@@ -47,8 +47,8 @@ def init(
     rows = [(one.name, f"{one.filled:.0%}", one.kind, one.taken_as or "–") for one in found.columns]
     print_table(("column", "filled", "looks like", "taken as"), rows, "columns")
     write_bytes(place, as_toml(found).encode())
-    told(mapping=str(place), missing=list(found.missing), shipped=found.shipped or None)
-    console = console_of()
+    add_result(mapping=str(place), missing=list(found.missing), shipped=found.shipped or None)
+    console = make_console()
     if found.shipped:
         console.print(f"This is {found.shipped}, for which a mapping ships.")
     if found.missing:
@@ -78,16 +78,16 @@ def show_plan(
 
 
 def print_plan(made: "Plan") -> None:
-    """A plan for people, and for machines."""
+    """Print a plan, and add it to the result."""
     from updp.core.reasons import REPAIR, Reason
     from updp.pipeline.plan import as_json
 
-    console = console_of()
+    console = make_console()
 
     def listed(counts: Mapping[str, int]) -> str:
         return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
 
-    told(**as_json(made))
+    add_result(**as_json(made))
     rows = [
         ("source", f"{made.layout}, domain {made.domain}"),
         ("films", f"{made.films}" + (f"; {made.skipped} lateral ones passed over" if made.skipped else "")),
@@ -98,7 +98,7 @@ def print_plan(made: "Plan") -> None:
     if made.unknown_labels or made.unknown_rare:
         rare = f"; {made.unknown_rare} rare ones" if made.unknown_rare else ""
         rows.append(("unknown labels", f"{listed(made.unknown_labels)}{rare} (policy [release] labels lets them out)"))
-    rows.append(("reports", f"{made.reports}; languages of {made.looked} looked at: {listed(made.languages)}"))
+    rows.append(("reports", f"{made.reports}; languages of {made.looked} that were read: {listed(made.languages)}"))
     if made.seconds_per_film is not None and made.seconds is not None:
         total = f"{made.seconds_per_film:.2g} s per film ({made.timed} films timed), "
         rows.append(("time", total + f"{_duration(made.seconds)} with {made.workers} workers"))
@@ -110,7 +110,7 @@ def print_plan(made: "Plan") -> None:
         console.print(f"[yellow]{count}[/] will be kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
     for code, count in made.refused_looked.items():
         repair = REPAIR[Reason(code.partition("/")[2])]
-        console.print(f"[yellow]{count}[/] of those looked at: {code} ({repair})", soft_wrap=True)
+        console.print(f"[yellow]{count}[/] of those read: {code} ({repair})", soft_wrap=True)
     for answer in made.answers:
         mark = "[green]✓[/]" if answer.can else "[yellow]?[/]"
         console.print(f"{mark} {answer.question}: {answer.why}", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from updp.cli.app import train_app
-from updp.cli.session import say, told
+from updp.cli.session import add_result, say
 
 
 @train_app.command("pack")
@@ -29,8 +29,10 @@ def train_pack(
 
         made = train(data, out, PackConfig.read(config) if config else None, run=run, say=say)
     else:
-        raise typer.BadParameter(f"packs are trained for chest and face, not {domain!r}")
-    told(pack=made.name, folder=str(out))
+        from updp.core.registry import unknown
+
+        raise typer.BadParameter(unknown("recipe of a pack", domain, ("chest", "face")))
+    add_result(pack=made.name, folder=str(out))
     say(f"pack {made.name} written to {out}")
 
 
@@ -45,7 +47,7 @@ def export_pack(
     from updp.training.recipe import export_run
 
     made = export_run(run, out, PackConfig.read(config) if config else None, say=say)
-    told(pack=made.name, folder=str(out))
+    add_result(pack=made.name, folder=str(out))
     say(f"pack {made.name} written to {out}")
 
 
@@ -65,7 +67,7 @@ def train_judge(
     read_alexnet(trunk)  # wrong weights are found before films are read
     corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), 256)
     train(corpus, trunk, out, say=say)
-    told(judge=str(out))
+    add_result(judge=str(out))
     say(f"judge written to {out}")
 
 
@@ -83,5 +85,5 @@ def train_method(
 
     settings = {} if steps is None else {"steps": steps}
     train(name, data, out, pack=pack, run=run, settings=settings, say=say)
-    told(method=name, folder=str(out))
+    add_result(method=name, folder=str(out))
     say(f"weights of {name} written to {out}; use them with option weights = {str(out)!r} and the same pack")

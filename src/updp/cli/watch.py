@@ -20,7 +20,7 @@ from updp.cli.options import (
     SeedOption,
     WorkersOption,
 )
-from updp.cli.session import console_of, say, told
+from updp.cli.session import add_result, make_console, say
 
 
 @app.command()
@@ -30,7 +30,7 @@ def watch(
     quiet: Annotated[
         float, typer.Option(min=0, help="Seconds without a change after which a study is complete.")
     ] = 300,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks at the folder.")] = 30,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two scans of the folder.")] = 30,
     at_least: Annotated[int, typer.Option(min=1, help="Studies that make a batch; fewer wait for others.")] = 1,
     method: MethodOption = None,
     policy: PolicyOption = None,
@@ -48,7 +48,7 @@ def watch(
     from updp.core.policy import Policy
     from updp.pipeline.watch import Watch
 
-    console = console_of()
+    console = make_console()
     settings = Policy.load(policy) if policy else Policy()
     if method is not None:
         settings = settings.model_copy(update={"method": settings.method.model_copy(update={"name": method})})
@@ -56,7 +56,7 @@ def watch(
     further: dict[str, Any] = {"engine": engine, "engine_options": options, "workers": workers, "seed": seed}
     watched = Watch(source, out, quiet, 1 if once else at_least, settings, open_key(key, console), further)
     made: list[str] = []
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end: as Ctrl-C
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     try:
         with watched.owned(), published(watched.metrics, metrics):
             say(f"Watching {source}. Stop with Ctrl-C.")
@@ -74,4 +74,4 @@ def watch(
         say("Stopped. The same command goes on from here.")
     finally:
         signal.signal(signal.SIGTERM, before)
-        told(batches=made)
+        add_result(batches=made)

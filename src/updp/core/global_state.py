@@ -26,6 +26,11 @@ PINS = {
     }
 }
 
+
+class UnknownPin(ValueError):
+    """No instruction set of that name to pin to."""
+
+
 _lock = threading.Lock()
 _silence = ExitStack()
 _inside = 0
@@ -125,7 +130,7 @@ def _pinned(pin: str, torch: bool) -> dict[str, str]:
     import sys
 
     if pin not in PINS:
-        raise ValueError(f"no instruction set {pin!r} to pin to; there are: {', '.join(PINS)}")
+        raise UnknownPin(f"no instruction set {pin!r} to pin to; there are: {', '.join(PINS)}")
     code = f"import json; from {__name__} import instruction_set as i; print(json.dumps(i(torch={torch})))"
     environment = {**os.environ, **PINS[pin], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

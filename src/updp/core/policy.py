@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from updp.core.registry import unknown
+
 #: Policies that ship, strictest first; each file says what it is for.
 PRESETS = ("strict", "research", "clean-only")
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -194,7 +196,8 @@ class GatePolicy(Section):
     min_cell: int = Field(
         0,
         ge=0,
-        description="Fewest patients that must share a published record (labels, view, attributes); 0 sets no bound.",
+        description="Fewest patients that must share a published record (labels, view, attributes): films of rarer "
+        "ones are kept back. 0 sets no bound.",
     )
     max_film_linkage: Fraction = Field(
         0.55,
@@ -247,7 +250,7 @@ class Policy(Section):
         try:
             text = path.read_text("utf-8")
         except FileNotFoundError:
-            raise BadPolicy(f"{path}: no such policy file, and no preset ({', '.join(PRESETS)})") from None
+            raise BadPolicy(f"{path}: no such policy file, and {unknown('preset', path.name, PRESETS)}") from None
         except (OSError, UnicodeDecodeError):
             raise BadPolicy(f"{path}: the policy file cannot be read as UTF-8 text") from None
         return cls.parse(text, name=str(path))
@@ -256,7 +259,7 @@ class Policy(Section):
     def preset(cls, name: str) -> Policy:
         """A policy that ships with the package."""
         if name not in PRESETS:
-            raise BadPolicy(f"no preset is called {name!r}; there are {', '.join(PRESETS)}")
+            raise BadPolicy(unknown("preset", name, PRESETS))
         return cls.parse(preset_text(name), name=name)
 
     @classmethod

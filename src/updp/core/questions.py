@@ -115,10 +115,10 @@ QUESTIONS: Mapping[str, Question] = {
         Question(
             "record",
             "The record",
-            "What do manifest and report tell of a patient by themselves?",
+            "What do the manifest and the report reveal about a patient?",
             "Every published combination of labels, view and attributes is shared by as many patients as the policy "
-            "asks. What the record tells is stated, whatever the film shows: how often an attacker with a real report "
-            "finds the released one is the figure report→patient.",
+            "asks. What the record reveals is stated, whatever the film shows: how often an attacker with a real "
+            "report finds the released one is the figure report→patient.",
             "Some published combination of labels, view and attributes is shared by too few patients for the policy.",
             "Whether enough patients share every published record cannot be decided.",
             (Bound("min_cell", ("smallest cell",), "lower"),),
@@ -127,26 +127,27 @@ QUESTIONS: Mapping[str, Question] = {
         Question(
             "film",
             "The film beyond the record",
-            "Does a released film tell whose it is, beyond what its published record tells?",
+            "Does a released film reveal whose it is, beyond what its record reveals?",
             "Among real films with the same published record, an attacker chosen beforehand cannot tell a patient's "
             "film from another's beyond the bound, and the patient's pixels add no more than the bound allows.",
-            "Released films tell whose they are: an attacker finds the patient's film among others of the same record.",
+            "Released films reveal whose they are: an attacker finds a patient's film among others of the same record.",
             "Whether released films identify their patients cannot be decided with so few patients.",
             (
                 Bound("max_film_linkage", ("film linkage",), "upper"),
                 Bound("max_film_delta", ("film linkage beyond twins",), "upper"),
             ),
-            shown=("film linkage TPR at 0.01 FPR", "film linkage rank-1", "strongest linkage",
+            shown=("film linkage among nearest findings", "film linkage among nearest reports",
+                   "film linkage TPR at 0.01 FPR", "film linkage rank-1", "strongest linkage",
                    "identification accuracy", "sex accuracy", "age accuracy", "reconstruction explained",
                    "ID distance", "face match rank-1", "face verification accuracy"),
         ),
         Question(
             "membership",
             "Training films",
-            "Can one tell whose films the method learned from?",
-            "One cannot tell from the method whose films it learned from, beyond the bound.",
-            "One can tell from the method whose films it learned from.",
-            "Whose films the method learned from: whether that shows cannot be decided with so few patients.",
+            "Does the method reveal whose films it was trained on?",
+            "The method does not reveal whose films it was trained on, beyond the bound.",
+            "The method reveals whose films it was trained on.",
+            "Whether the method reveals whose films it was trained on cannot be decided: too few patients.",
             (Bound("max_membership", ("strongest membership",), "upper"),),
             exemptions=frozenset({Exemption.LEARNED_NOTHING, Exemption.NO_TRAINING_PATIENTS}),
             shown=("membership AUC", "copies of training films", "exact copies of training films"),

@@ -60,6 +60,7 @@ class Reason(StrEnum):
     FINDINGS_DISAGREE = "findings-disagree"
     STATION_FAILED = "station-failed"
     WORKER_DIED = "worker-died"
+    RECORD_RARE = "record-too-rare"
     OFFICER = "kept-back-by-officer"
 
 
@@ -113,6 +114,8 @@ REPAIR: dict[Reason, str] = {
     Reason.FINDINGS_DISAGREE: "no generated film shows the findings of its report",
     Reason.STATION_FAILED: "an unexpected error in a station; run with --debug and report it",
     Reason.WORKER_DIED: "the worker process ended while it handled this film (damaged file or out of memory)",
+    Reason.RECORD_RARE: "fewer patients than policy [gate] min_cell have the view, labels and attributes that would be "
+    "published of this film; publish fewer of them ([release] attributes), or lower min_cell",
     Reason.OFFICER: "the privacy officer keeps the film back; `updp review` shows why and can withdraw it",
 }
 

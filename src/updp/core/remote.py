@@ -92,11 +92,11 @@ class Remote:
         except FileExistsError:
             raise FileExistsError("there is a file of that name at the address") from None
         except PermissionError:
-            raise RemoteError(f"{self._scheme}:// refuses access; check credentials and rights of this run") from None
+            raise RemoteError(f"{self._scheme}:// refuses access; check credentials and permissions") from None
         except Exception:
             raise RemoteError(
-                f"{self._scheme}:// does not answer as it should; check address and network, then run the same "
-                "command again, it resumes"
+                f"{self._scheme}:// does not answer correctly; check address and network, then run the "
+                "same command again to resume"
             ) from None
 
     def walk(self, folder: str = "") -> Iterator[tuple[str, list[Found]]]:

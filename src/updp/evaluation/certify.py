@@ -29,6 +29,7 @@ from updp.release.certificate import Certificate, Subject, write
 if TYPE_CHECKING:
     from updp.core.keys import Key
     from updp.core.measurement import Measurement
+    from updp.evaluation.apart import Apart
     from updp.evaluation.cohort.exhibit import Exhibit
     from updp.evaluation.probes.base import Probe
     from updp.models.pack import Pack
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 #: Shares of the patients that attackers and judges learn from, and that they are scored on.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
 #: What is a property of the method and not of one release: its films, what it learned from, what its films teach.
-PROBES = ("film", "membership", "diagnosis")
+PROBES = ("film", "membership", "diagnosis", "other judges")
 
 
 def certify(
@@ -52,11 +53,13 @@ def certify(
     today: dt.date | None = None,
     work: Path | None = None,
     probes: Sequence[Probe] | None = None,
+    apart: Apart | None = None,
     say: Callable[[str], None] = print,
 ) -> Certificate:
     """Measure ``method`` on ``films`` films of every source and write the signed certificate to ``out``.
 
-    ``work`` keeps what was sampled, made and learned, so that a run that was cut off goes on.
+    ``work`` keeps what was sampled, made and learned, so that a run that was cut off goes on. ``apart`` lets probes run
+    in workers of an engine; on a cluster ``work`` is a folder that every node has.
     """
     from updp.methods import make_method, pack_of, packs_of
     from updp.models import load_pack
@@ -86,7 +89,7 @@ def certify(
             asked = probes_for(sample, PROBES) if probes is None else probes
             budget = budget_of(quick).but(films=len(exhibit))
             use = method_use(Policy(method=method))
-            measured += run_probes(exhibit, pack, budget, seed, probes=asked, cache=cache, method=use)
+            measured += run_probes(exhibit, pack, budget, seed, probes=asked, cache=cache, method=use, apart=apart)
             described.append(describe(exhibit))
     subject = replace(subject, domain=domain or subject.domain)
     cohort = merge(described) | {"quick": quick, "seed": seed}

@@ -37,6 +37,7 @@ from updp.release.gate import Verdict
 from updp.release.signature import content_sum
 
 if TYPE_CHECKING:
+    from updp.evaluation.apart import Apart
     from updp.evaluation.cohort.exhibit import Exhibit
     from updp.evaluation.probes.base import MethodUse, Probe
     from updp.models.pack import Pack
@@ -84,6 +85,7 @@ def evaluate(
     frontier: Sequence[Mapping[str, Any]] = (),
     probes: Sequence[Probe] | None = None,
     progress: Progress | None = None,
+    apart: Apart | None = None,
 ) -> Evaluation:
     """Run attacks on a release of ``source``, measure its usefulness, and decide whether it passes the gate.
 
@@ -91,7 +93,7 @@ def evaluate(
     Without ``out`` the evidence is written into the release; the release is signed again and its folder is named after
     the verdict. With ``out`` the release is not changed and a report for the hospital is written there. ``pack`` is
     that of the release unless it is given. ``frontier`` are points of `updp tune` or `updp bench methods` to show
-    beside this release.
+    beside this release. ``apart`` lets probes run in workers of an engine.
     """
     from updp.evaluation.probes import probes as find_probes
     from updp.methods import pack_of
@@ -117,6 +119,7 @@ def evaluate(
         cache=learned_in(store / "learned"),
         progress=progress,
         method=method_use(case.policy),
+        apart=apart,
     )
     facts, verdict = judge_case(case, measured, models, budget, quick, seed, frontier)
     return _written(case, facts, verdict, measured, opened, target, store)
@@ -162,24 +165,39 @@ def run_probes(
     cache: Any = None,
     progress: Progress | None = None,
     method: MethodUse | None = None,
+    apart: Apart | None = None,
 ) -> tuple[Measurement, ...]:
     """Every measurement of every probe, each marked with its question and the probe that made it.
 
-    A probe has a random stream of its own, named after it: leaving one out changes no figure of another.
+    A probe has a random stream of its own, named after it: leaving one out changes no figure of another, and neither
+    does running some at the same time (``apart``, with a cache in a folder).
     """
     from updp.evaluation.probes import probes as find_probes
 
     todo = list(find_probes() if probes is None else probes)
-    shared = Layered(MemoryCache(), cache)  # a network runs once per film, for all probes
-    out: list[Measurement] = []
-    for done, probe in enumerate(todo):
-        if progress:
-            progress(probe.name, done, len(todo))
-        for m in _run(probe, exhibit, pack, budget, seed, shared, method):
-            out.append(replace(m, question=m.question or probe.question, detail={**m.detail, "probe": probe.name}))
+    found: list[list[Measurement]] = [[] for _ in todo]
+    if apart is None:
+        shared = Layered(MemoryCache(), cache)  # a network runs once per film, for all probes
+        for done, probe in enumerate(todo):
+            if progress:
+                progress(probe.name, done, len(todo))
+            found[done] = _run(probe, exhibit, pack, budget, seed, shared, method)
+    else:
+        from updp.evaluation.apart import run_apart
+
+        ended = run_apart(_run, todo, exhibit, pack, budget, seed, cache, method, apart)
+        for done, (place, measured) in enumerate(ended):
+            if progress:
+                progress(todo[place].name, done, len(todo))
+            lost = Measurement.missing(todo[place].name, "its worker died", detail={"failed": True})
+            found[place] = [lost] if measured is None else measured
     if progress:
         progress("", len(todo), len(todo))
-    return tuple(out)
+    return tuple(
+        replace(m, question=m.question or probe.question, detail={**m.detail, "probe": probe.name})
+        for probe, measured in zip(todo, found, strict=True)
+        for m in measured
+    )
 
 
 def _run(
@@ -272,7 +290,7 @@ SAVINGS = {
     "sizes": "points of the attacker-size curve",
     "galleries": "points of the gallery-size curve",
     "networks": "further networks that attackers use",
-    "looks": "noise levels of the membership attack",
+    "noise_levels": "noise levels of the membership attack",
     "members": "films of the membership attack",
     "again": "films that the attacker puts through the method itself",
     "rebuilt": "films of the reconstruction attack",

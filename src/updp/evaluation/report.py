@@ -187,7 +187,8 @@ def verdict_sentence(facts: Mapping[str, Any]) -> str:
         counted = [(words, sum(check["kind"] == kind for check in checks)) for kind, words in KINDS.items()]
         how = ", ".join(f"{count} {words}" for words, count in counted if count)
         exempt = named(Outcome.NOT_APPLICABLE)
-        rest = f"; one question does not arise: {exempt}" if exempt else ""
+        which = "these questions do" if ", " in exempt else "one question does"
+        rest = f"; {which} not arise: {exempt}" if exempt else ""
         return f"This release of {films} may leave: every question of its policy is answered and holds ({how}){rest}."
     if failed := named(Outcome.FAILED):
         return f"This release of {films} may not leave: {failed} failed."
@@ -224,16 +225,37 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
             if not asked:  # what holds because nothing is asked is shown as it is
                 shown = [m for m in figures if m.question == question.id and m.metric in question.shown and m.measured]
                 told = "; ".join(f"{m.title} {m.value:.2f} [{m.low:.2f}, {m.high:.2f}]" for m in shown)
-                row["about"] = [f"What it tells: {told}."] if shown else []
+                row["about"] = [f"What it shows: {told}."] if shown else []
+        row["about"] += _cell_costs(measured) if question.id == "record" else []
+        row["about"] += _other_judges([m for m in figures if m.question == question.id])
         if check["kind"] == Kind.CERTIFIED:
             unlike = facts.get("unlike_the_cohort", [])
-            row["about"] = [_cohort(one) for one in certificates]
+            row["about"] += [_cohort(one) for one in certificates]
             row["about"] += [f"Unlike that cohort: {'; '.join(unlike)}."] if unlike else []
         if check["kind"] == Kind.CONSTRUCTION:
             counted, unit = ("reports", "reports") if question.id == "text" else (construction.CHECKED, "records")
             row |= {"n": facts.get("tallies", {}).get(counted), "unit": unit}
         out.append(row)
     return out
+
+
+def _cell_costs(measured: Iterable[Measurement]) -> list[str]:
+    """What it would cost to keep rare records back."""
+    costs: Mapping[str, Any] = next((m.detail["min_cell"] for m in measured if "min_cell" in m.detail), {})
+    told = [f"with {k} it keeps back {cost['films']} images ({cost['share']:.0%})" for k, cost in costs.items()]
+    return [f"What min_cell costs: {', '.join(told)}."] if told else []
+
+
+def _other_judges(figures: Sequence[Measurement]) -> list[str]:
+    """What judges find who look through another network than those whom the bound is about."""
+    from updp.evaluation.probes.utility.diagnosis import KEPT, OTHER, RELEASED_REAL, SKILL
+
+    m = find(figures, SKILL, protocol=OTHER, regime=RELEASED_REAL)
+    if m is None or not m.measured:
+        return []
+    first = next((one.detail["judges_start_from"] for one in figures if one.metric == KEPT), "the first network")
+    words = f"The bound is on judges that start from {first}. By {OTHER}, a network without a part in any training of"
+    return [f"{words} updp, skill kept is {m.value:.2f} [{m.low:.2f}, {m.high:.2f}]."]
 
 
 def _cohort(certificate: Mapping[str, Any]) -> str:
@@ -471,7 +493,7 @@ def _findings(measured: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Per-finding AUCs of a judge beside those of the same judge on real films."""
     from updp.evaluation.probes.utility.diagnosis import AGAINST, AUC
 
-    by_regime = {m.regime: m for m in measured if m.measured and m.metric == AUC}
+    by_regime = {m.regime: m for m in measured if m.measured and m.metric == AUC and m.protocol is None}
     out = []
     for regime, reference in AGAINST.items():
         if regime not in by_regime or reference not in by_regime:

@@ -1,4 +1,4 @@
-"""Objects into an export: whole, once, on the disk before anybody is told so.
+"""Objects into an export: whole, once, on the disk before the sender is answered.
 
 An object lands at ``EXPORT/<study>/<object>.dcm``, both named by UID. It is written under ``EXPORT/.incoming``, synced,
 and linked to its place, so a reader of the export never sees half of one, and a program that is killed loses nothing
@@ -31,6 +31,8 @@ _UID = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 _UNDEFINED = 0xFFFFFFFF
+#: Bytes of an element beyond which it is passed over: who asks for ids and ends needs no copy of the pixels.
+_LARGE = 65_536
 
 
 class Landing(StrEnum):
@@ -66,7 +68,7 @@ class Inbox:
         busy = NetworkError("another `updp receive` or `updp fetch` writes to this export; end it first")
         self._owned = ExitStack()
         self._owned.enter_context(lock_folder(self.aside, "lock", busy))
-        for left in self.aside.glob(".*.dcm.*"):  # of a program that was killed; nobody was told they arrived
+        for left in self.aside.glob(".*.dcm.*"):  # of a program that was killed; no sender got an answer for them
             left.unlink(missing_ok=True)
         self._lock = threading.Lock()
         self._studies = {path.stem: path.parent.name for path in export.glob("*/*.dcm")}
@@ -162,8 +164,9 @@ def _identified(data: bytes) -> tuple[str, str] | None:
 
     try:
         with quiet():
-            found = pydicom.dcmread(io.BytesIO(data))
-            elements: list[Any] = [found.get_item(tag) for tag in found.keys()]  # noqa: SIM118 - iterating would decode values
+            found = pydicom.dcmread(io.BytesIO(data), defer_size=_LARGE)
+            tags = found.keys()  # iterating over the object itself would decode values
+            elements: list[Any] = [found.get_item(tag, keep_deferred=True) for tag in tags]
             last = max((one for one in elements if isinstance(one, RawDataElement)), key=lambda one: one.value_tell)
             deflated = found.file_meta.TransferSyntaxUID.is_deflated  # pydicom has checked its stream
             # An element of undefined length ends with a delimiter, without which pydicom raises an error.

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from updp.core.global_state import quiet
 from updp.core.metrics import Metrics, families
-from updp.network.association import TIMEOUT, NetworkError, Peer, Tls, associated, checked_title, entity
+from updp.network.association import (
+    TIMEOUT,
+    NetworkError,
+    Peer,
+    Tls,
+    associated,
+    checked_title,
+    entity,
+    read_whole_units,
+)
 from updp.network.inbox import STATUS, Inbox, Landing
 
 if TYPE_CHECKING:
@@ -75,6 +84,7 @@ class Receiver:
         self.entity.add_supported_context(Verification)
         self.entity.add_supported_context(COMMITMENT)
         handlers = [
+            (evt.EVT_CONN_OPEN, read_whole_units),
             (evt.EVT_C_STORE, self._store),
             (evt.EVT_N_ACTION, self._commit),
             (evt.EVT_ACCEPTED, lambda _: self._noted("accepted")),

@@ -175,11 +175,11 @@ def _check(decision: Decision) -> None:
     if decision.kind is Kind.RELEASE and (decision.way is None or len(decision.words.strip()) < 3):
         raise BadDecision("a study is released as is only with a written reason, where its reason code allows it")
     if decision.kind is Kind.REDO and decision.seed is None and decision.strength is None:
-        raise BadDecision("say with which seed or strength the film is made again")
+        raise BadDecision("give the seed or strength with which the film is made again")
     if decision.strength is not None and not 0 <= decision.strength <= 1:
         raise BadDecision("a strength lies between 0 and 1")
     if decision.kind is Kind.PHI and len(decision.text.strip()) < 2:
-        raise BadDecision("give the string that identifies, at least two characters")
+        raise BadDecision("give the text that identifies the patient, at least two characters")
 
 
 def _line(decision: Decision, previous: str, key: Key) -> bytes:
@@ -287,6 +287,6 @@ def _read(raw: list[bytes], key: Key) -> Iterator[Decision]:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, InvalidSignature, InvalidTag):
             raise BadDecision(
-                "the log of decisions was altered, or is of another key; nothing is taken of it"
+                "the log of decisions was altered, or is of another key; it is not used"
             ) from None
         previous = hashlib.sha256(line).hexdigest()

@@ -33,7 +33,6 @@ from updp.release.shard import ShardRecord
 BEAT, BEATS = 10.0, 3
 #: Files that are put or copied at a time.
 _AT_ONCE = 16
-_FILMS = ".work/build/images"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from updp.methods import method_info
 from updp.pipeline import non_interference, stations
 from updp.pipeline.decisions import Override, Way, applied, read_decisions
 from updp.pipeline.depot import Depot, Lock, made_apart
-from updp.pipeline.engines import Crashed, EngineError, engine_of
+from updp.pipeline.engines import Crashed, EngineError, engine_of, other_kernels
 from updp.pipeline.stations import Stopped
 from updp.release import vault
 from updp.release.assemble import FOLDERS, Outcome, assemble, finished
@@ -248,7 +248,7 @@ def _opened(source: str | Path, policy: Policy, layout: str | None, limit: int |
     if address is None:
         return open_under(policy, local_path(source), layout, limit, native=policy.image.native)
     if check_content:
-        raise RunError("--check-content reads files of this machine; sources at an address are told by size and time")
+        raise RunError("--check-content reads files of this machine; those at an address are compared by size and time")
     # Beside what evaluation caches: it holds tables and reports, and outlives a run that was killed.
     likeness = default_folder() / "remote" / hashlib.sha256(address.encode()).hexdigest()[:24]
     remote = Remote(address)
@@ -403,14 +403,7 @@ def _unfit(job: Job) -> EngineError | None:
         return EngineError("a worker does not find the output; mount it at the same path on every node")
     if job.kernels is None or (own := instruction_set()) == job.kernels:
         return None
-    return EngineError(
-        f"a worker computes with {_said(own)} and the run with {_said(job.kernels)}, so their last bits would differ; "
-        "use nodes of one kind, or let all compute alike with --pin avx2"
-    )
-
-
-def _said(kernels: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in kernels.items())
+    return other_kernels(own, job.kernels)
 
 
 _Line = tuple[list[tuple[str, stations.Station]], stations.MakeFilm]
@@ -620,7 +613,7 @@ def _check_places(source: Path, out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise RunError("the output is a file; choose a folder")
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in (".work", "run.json")):
-        raise RunError("the output folder is not empty and was not begun by updp; choose another")
+        raise RunError("the output folder is not empty and updp did not make it; choose another")
 
 
 def _identity(source: Source, policy: Policy, key: Key, seed: int, limit: int | None, survey: Survey) -> dict[str, Any]:

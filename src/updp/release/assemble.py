@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -79,7 +79,7 @@ def assemble(out: Path, policy: Policy, key: Key, stated: Seal) -> Outcome:
     if own.method.options != policy.method.options:  # the hospital measures with packs the release does not locate
         write_bytes(out / "vault" / OWN_OPTIONS, json.dumps(own.method.options).encode(), mode=0o600)
     _begin_anew(build)
-    overview = _overview(out)
+    overview = _overview(out, policy.gate.min_cell)
     tallies: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     with writing(out / "quarantine.jsonl", mode=0o600) as quarantine, _Sorter(out / ".work" / "sort") as sorter:
@@ -87,9 +87,9 @@ def assemble(out: Path, policy: Policy, key: Key, stated: Seal) -> Outcome:
             tallies.update(record.tallies)
             kept_back = list(record.quarantine)
             for film in record.films:
-                if film["content"] in overview.shared:
+                if reason := overview.fault(film):
                     (build / film["row"]["file_name"]).unlink(missing_ok=True)
-                    kept_back.append({"ref": film["ref"], "station": "assembly", "reason": Reason.FILM_SHARED.value})
+                    kept_back.append({"ref": film["ref"], "station": "assembly", "reason": reason.value})
                 else:
                     tallies["reports"] += film["report"] is not None
                     sorter.add(film["row"]["shard"], film)
@@ -266,9 +266,17 @@ class _Overview:
 
     shared: frozenset[str]  # content digests of films filed under more than one patient
     disjoint: bool  # every patient's films are in one split
+    rare: frozenset[str]  # published records that fewer patients share than the policy asks
+
+    def fault(self, film: Mapping[str, Any]) -> Reason | None:
+        """Why a film that landed does not leave."""
+        if film["content"] in self.shared:
+            return Reason.FILM_SHARED
+        rare = self.rare and manifest.record_of(film["row"]) in self.rare
+        return Reason.RECORD_RARE if rare else None
 
 
-def _overview(out: Path) -> _Overview:
+def _overview(out: Path, min_cell: int) -> _Overview:
     """Look across all shards."""
     with Pairs() as contents, Pairs() as splits:
         for record in _records(out):
@@ -277,7 +285,19 @@ def _overview(out: Path) -> _Overview:
                 contents.add(int(film["content"], 16), patient)
                 splits.add(patient, ("train", "val", "test").index(film["row"]["split"]))
         shared = frozenset(f"{value:016x}" for value in contents.several())
-        return _Overview(shared, not splits.several())
+        return _Overview(shared, not splits.several(), _rare(out, shared, min_cell) if min_cell > 1 else frozenset())
+
+
+def _rare(out: Path, shared: frozenset[str], min_cell: int) -> frozenset[str]:
+    """Published records of fewer than ``min_cell`` patients. A record is kept back whole, so no other gets rarer."""
+    patients: dict[str, set[str]] = {}
+    for record in _records(out):
+        for film in record.films:
+            if film["content"] not in shared:
+                known = patients.setdefault(manifest.record_of(film["row"]), set())
+                if len(known) < min_cell:
+                    known.add(film["row"]["patient"])
+    return frozenset(record for record, known in patients.items() if len(known) < min_cell)
 
 
 def _facts(

@@ -136,6 +136,6 @@ def _certified(facts: Mapping[str, Any], policy: Policy, date: dt.date) -> list[
         signers = certificate.signers_of(signed, policy)
         found = certificate.check(json.dumps(signed).encode(), subject, signers, policy, date)
         if isinstance(found, certificate.Fault):
-            raise BadEvidence(f"a certificate inside the release does not count: {found}")
+            raise BadEvidence(f"a certificate inside the release is not accepted: {found}")
         out += certificate.answers(found)
     return out

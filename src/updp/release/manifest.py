@@ -76,6 +76,13 @@ def schema() -> pa.Schema:
     return pa.schema([pa.field(name, types[kind]) for name, kind, _ in COLUMNS])
 
 
+def record_of(row: Mapping[str, Any]) -> str:
+    """What a row publishes of its patient, as one word: view, label set, sex, decade of age."""
+    labels, age = row.get("labels"), row.get("age")
+    told = (row.get("view"), None if labels is None else sorted(labels), row.get("sex"), age and age // 10)
+    return json.dumps(told)
+
+
 def write(release: Path, rows: Iterable[Mapping[str, Any]], count: int) -> None:
     """Stream ``count`` rows into the manifest of a release, in as many files as it takes."""
     source = iter(rows)

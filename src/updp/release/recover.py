@@ -97,7 +97,7 @@ def _recovered(release: Path, folder: Path, row: dict[str, Any], key: Key) -> by
         options = json.loads((folder / OWN_OPTIONS).read_bytes())
     made = make_method(method.name, options)
     if not isinstance(made, Reversible):
-        raise NotRecoverable(f"method {method.name!r} cannot be turned back; ask the vault")
+        raise NotRecoverable(f"method {method.name!r} is not reversible; the vault has the original (--exact)")
     with Image.open(io.BytesIO((release / row["file_name"]).read_bytes())) as image:
         film = np.asarray(image.convert("RGB"))
     (original,) = made.recover([film], [key.password(row["release_id"])])

@@ -85,7 +85,7 @@ def read(path: Path, signer: str | None = None) -> Revocations:
     except OSError:
         raise BadRevocations("the revocation list cannot be read") from None
     except (Unreadable, Altered) as bad:
-        raise BadRevocations(f"the revocation list does not count: {bad}") from None
+        raise BadRevocations(f"the revocation list is not accepted: {bad}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadRevocations("the revocation list is malformed") from None
     if signer is not None and by != signer:

@@ -5,8 +5,8 @@ a tree of lists: ``checksums/<shard>.sha256`` lists the films and reports of a s
 lists and all other files, so that a list stays short and every shard can be checked by itself. ``signature`` names the
 release, its serial and its date, and holds the hospital's public key and its signature of all of that and of the list.
 
-A release that is sealed anew keeps its name and gets the next serial, so an older state of it can be told. The receiver
-pins the public key, or its fingerprint, which he was given by another way.
+A release that is sealed again keeps its name and gets the next serial, which shows older states. The receiver pins the
+public key, or its fingerprint, which came by another way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Seal:
     """What a signature says beside that the files are whole."""
 
     release: str  # the same for every state of a release
-    serial: int  # 1 as it was made, one more each time it is sealed anew
+    serial: int  # 1 as it was made, one more each time it is sealed again
     date: dt.date
     signed_by: str = ""  # the public key
 
@@ -179,7 +179,7 @@ class Remembered:
             self.base.execute("CREATE TABLE IF NOT EXISTS sums (name TEXT PRIMARY KEY, state TEXT, digest TEXT)")
             self.base.execute("SELECT name, state, digest FROM sums LIMIT 1")
         except (OSError, sqlite3.Error):
-            raise BadMemory("the file of remembered checksums cannot be read; remove it to begin anew") from None
+            raise BadMemory("the file of remembered checksums cannot be read; remove it to start again") from None
 
     def file_sum(self, path: Path) -> str:
         """The checksum of a file, by its content unless it is known to be unchanged."""

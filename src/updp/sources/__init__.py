@@ -97,7 +97,7 @@ def open_source(
             raise BadSource(f"{path}: no known layout was recognised; known: {known}. See docs/how-to/sources")
         if len(found) > 1:
             choices = " or ".join(f"--layout {name}" for name in found)
-            raise BadSource(f"{path}: several layouts in one folder ({', '.join(found)}); say which: {choices}")
+            raise BadSource(f"{path}: several layouts in one folder ({', '.join(found)}); choose one: {choices}")
         layout = found[0]
     elif layout not in found and not mapped:
         raise BadSource(f"{path}: this folder does not hold the layout {layout}. See docs/how-to/sources")

@@ -1,6 +1,6 @@
 """Tables as spreadsheets and databases save them: which encoding, which delimiter.
 
-UTF-8 and UTF-16 are told by their marks or their form. Windows-1252 has neither; it is assumed where a table has bytes
+UTF-8 and UTF-16 are known by their marks or form. Windows-1252 has neither; it is assumed where a table has bytes
 beyond ASCII, not one of its lines is UTF-8, and all of them are letters of words under Windows-1252. A table with lines
 of both kinds, or with stray bytes, is taken as UTF-8, and the rows that are not are refused one by one: nobody can say
 what they mean.

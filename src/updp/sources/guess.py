@@ -56,7 +56,7 @@ def guess(root: Path, mapping: str | None = None) -> Guess:
         raise BadSource(unknown("mapping", mapping, shipped()))
     fits = [mapping] if mapping is not None else fitting(root)
     if len(fits) > 1:
-        raise BadSource(f"several mappings fit ({', '.join(fits)}); say which: --mapping NAME")
+        raise BadSource(f"several mappings fit ({', '.join(fits)}); choose one: --mapping NAME")
     if fits:
         known = shipped()[fits[0]]
         try:

@@ -47,7 +47,7 @@ class Manifest(Layout):
         self.excluded = 0
         if missing := self.columns.missing(_names(self.table)):
             raise BadSource(
-                f"the manifest lacks a column: {'; '.join(missing)}. `updp init` writes down which column holds what"
+                f"the manifest lacks a column: {'; '.join(missing)}. `updp init` writes a mapping of columns"
             )
 
     @classmethod
@@ -143,7 +143,7 @@ class Manifest(Layout):
         )
 
     def _identifiers(self, record: Mapping[str, object], ids: tuple[str, ...]) -> dict[str, str]:
-        """What the row calls the patient and other people, by DICOM keyword; several of a kind are told apart."""
+        """What the row calls the patient and other people, by DICOM keyword; several of a kind are kept apart."""
         out = {f"PatientID {n}": words for n, words in enumerate(ids) if len(words) >= _SHORTEST_ID}
         for name, (keyword, _) in IDENTIFIERS.items():
             for n, words in enumerate(self.columns.all(record, name)):

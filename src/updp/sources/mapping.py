@@ -103,14 +103,14 @@ class Columns:
         """The first filled column of this field; a template is filled in, and is empty if one of its columns is."""
         for column in self.sources[name]:
             value = self._composed(record, column) if "{" in column else record.get(column)
-            if filled(value):
+            if value is not None and filled(value):  # most columns of most tables are not there
                 return self.said(name, value)
         return None
 
     def all(self, record: Mapping[str, object], name: str) -> Iterator[str]:
         for column in self.sources[name]:
             value = self._composed(record, column) if "{" in column else record.get(column)
-            if filled(value) and (words := text_of(value)):
+            if value is not None and filled(value) and (words := text_of(value)):
                 yield words
 
     def said(self, name: str, value: object) -> object:

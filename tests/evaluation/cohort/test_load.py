@@ -139,7 +139,7 @@ def test_a_film_that_cannot_be_read_any_more_is_refused_without_naming_it(made, 
     os.utime(film, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(NotComparable) as caught:
         case(made, key)
-    assert "cannot be read any more" in str(caught.value)
+    assert "can no longer be read" in str(caught.value)
     assert not any(word in str(caught.value) for word in CANARIES)
     assert not isinstance(caught.value, Refused)
 

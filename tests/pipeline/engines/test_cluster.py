@@ -5,6 +5,7 @@ They take minutes and start some thirty processes, so they run where ``UPDP_RAY`
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
@@ -77,6 +78,7 @@ def paths(deadly):
         patch.setenv("RAY_agent_register_timeout_ms", "300000")
         patch.setenv("RAY_worker_register_timeout_seconds", "300")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setattr(engine, "_ROOM", 1800.0)  # a worker on a busy machine starts late; that there is room is known
         # A node that is killed is found out by its broken connection; a slow machine does not lose one.
         patch.setenv("RAY_health_check_timeout_ms", "120000")
         yield
@@ -91,10 +93,11 @@ def cluster(paths):
     # Ray gives a node 30 seconds to start, which is little on a busy machine.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(services, "get_node", patient(services.get_node))
+        patch.setattr(services, "start_raylet", without_waiting(services.start_raylet))
         yield from _three_nodes(Cluster)
 
 
-def patient(own, seconds=90):
+def patient(own, seconds=300):
     def asked(*args):
         end = time.monotonic() + seconds
         while True:
@@ -106,6 +109,19 @@ def patient(own, seconds=90):
                 time.sleep(0.5)
 
     return asked
+
+
+def without_waiting(own):
+    """A node ends itself if its dashboard's agent has not written its port within 20 seconds; no test asks that agent
+    anything, so what it would write if it had no port is there before it starts."""
+    from ray._raylet import DASHBOARD_AGENT_LISTEN_PORT_NAME, persist_port
+
+    def started(*args, **more):
+        given = inspect.signature(own).bind(*args, **more).arguments
+        persist_port(given["session_dir"], given["node_id"], DASHBOARD_AGENT_LISTEN_PORT_NAME, -1)
+        return own(*args, **more)
+
+    return started
 
 
 def ports():

@@ -21,8 +21,9 @@ def phrases() -> dict[str, dict[str, list[str]]]:
     return {"findings": {label.name: list(label.phrases) for label in LABELS.labels}, **said}
 
 
-def compose(findings: Sequence[str], view: str, rng: np.random.Generator) -> str:
-    """A short report that says these findings, and now and then what is normal beside them."""
+def compose(findings: Sequence[str], view: str, rng: np.random.Generator, *, name_view: float = 0.5) -> str:
+    """A short report that says these findings, and now and then what is normal beside them. `name_view` is the
+    probability that it names the view."""
     said = phrases()
 
     def one(choices: Sequence[str]) -> str:
@@ -39,6 +40,6 @@ def compose(findings: Sequence[str], view: str, rng: np.random.Generator) -> str
             sentences.append(one(said["normal"]["pleura"]))
     order = rng.permutation(len(sentences))
     sentences = [sentences[i] for i in order]
-    if view in said["views"] and rng.random() < 0.5:
+    if view in said["views"] and rng.random() < name_view:
         sentences.insert(0, one(said["views"][view]))
     return " ".join(sentences)

@@ -214,7 +214,7 @@ def _exhibit(
     def loaded(reader: Source, study: Study) -> NDArray[np.float32]:
         pixels = reader.load(study).pixels
         if pixels is None or not np.isfinite(pixels).all():
-            raise NotComparable("a film cannot be read any more; release and source have to be as they were")
+            raise NotComparable("a film can no longer be read; release and source must be unchanged")
         return pixels
 
     # Networks learned central squares, and an attacker takes the bars off a padded film: they come off here too.
@@ -346,7 +346,7 @@ def decode_films(
                     out.write(np.ascontiguousarray(pixels).tobytes())
             os.replace(temporary, path)
         except Refused:
-            raise NotComparable("a film cannot be read any more; release and source have to be as they were") from None
+            raise NotComparable("a film can no longer be read; release and source must be unchanged") from None
         finally:
             temporary.unlink(missing_ok=True)
     return np.memmap(path, np.uint8, "r", shape=(count, *shape))

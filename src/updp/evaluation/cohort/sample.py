@@ -26,7 +26,7 @@ from updp.core.record import BENCHMARK_KEY, Report, Split, Study, split_of
 from updp.domains.base import Domain
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.cohort.load import decode_films, label_matrix
-from updp.evaluation.cohort.settings import Setting
+from updp.evaluation.cohort.settings import CONTROLS, Setting
 from updp.imaging.grey import grey8
 from updp.imaging.square import square
 from updp.methods import make_method, packs_of
@@ -103,6 +103,7 @@ def take_sample(
     domain: str | None = None,
     cache: Path,
     place: Place | None = None,
+    per_patient: int = PER_PATIENT,
 ) -> Sample:
     """About ``films`` films of whole patients, shared between splits as ``splits`` says.
 
@@ -115,7 +116,7 @@ def take_sample(
     )
     found = (item for item in opened if isinstance(item, Study) and item.path is not None)
     placed = [study.but(split=(place or public_place)(study, opened.layout)) for study in found]
-    chosen = choose(placed, films, splits, seed)
+    chosen = choose(placed, films, splits, seed, per_patient)
     if not chosen:
         raise NoSample("the source has no film of the splits asked for")
     line = stations.build(opened, policy, PUBLIC_KEY)
@@ -155,21 +156,23 @@ def _sum(pixels: Sequence[NDArray[np.uint8]]) -> str:
     return running.hexdigest()
 
 
-def choose(studies: Sequence[Study], films: int, splits: Mapping[Split, float], seed: int) -> list[Study]:
-    """Whole patients of each split up to its share of ``films``, those with several films first."""
+def choose(
+    studies: Sequence[Study], films: int, splits: Mapping[Split, float], seed: int, most: int = PER_PATIENT
+) -> list[Study]:
+    """Patients of each split up to its share of ``films``, those with several films first, at most so many of one."""
     out: list[Study] = []
     for split, share in splits.items():
-        people: dict[str, list[Study]] = {}
+        by_patient: dict[str, list[Study]] = {}
         for study in studies:
             if study.split == split:
-                people.setdefault(study.patient_id, []).append(study)
-        order = sorted(people.items(), key=lambda item: (len(item[1]) < 2, _place(seed, item[0])))
+                by_patient.setdefault(study.patient_id, []).append(study)
+        order = sorted(by_patient.items(), key=lambda item: (len(item[1]) < 2, _place(seed, item[0])))
         room = round(films * share)
         for _, own in order:
             if room <= 0:
                 break
-            out += own[: min(PER_PATIENT, room)]
-            room -= min(PER_PATIENT, len(own), room)
+            out += own[: min(most, room)]
+            room -= min(most, len(own), room)
     return out
 
 
@@ -203,6 +206,21 @@ def make(sample: Sample, setting: Setting, seed: int, rows: range | None = None)
     return Made(out, kept, (time.perf_counter() - start) / max(1, len(rows)), origin(sample, setting, seed))
 
 
+def control(sample: Sample, name: str, seed: int) -> Made:
+    """A release whose answer is known: noise, films of other patients, or noise with every third patient untouched."""
+    rng = np.random.default_rng([seed, CONTROLS.index(name)])
+    if name == "shuffled":
+        films = sample.real[rng.permutation(len(sample))]
+    else:
+        films = rng.integers(0, 256, sample.real.shape, dtype=np.uint8)
+    if name == "planted":
+        patients = np.array([study.patient_id for study in sample.studies])
+        third = np.searchsorted(np.unique(patients), patients) % 3 == 0
+        films[third] = sample.real[third]
+    digest = hashlib.sha256(f"{name}\0{seed}\0{sample.digest}".encode()).hexdigest()
+    return Made(films, np.ones(len(sample), bool), 0.0, digest)
+
+
 def origin(sample: Sample, setting: Setting, seed: int) -> str:
     """A digest of all that decides what a method makes of a sample: weights that were trained further are another
     method."""
@@ -218,10 +236,12 @@ def origin(sample: Sample, setting: Setting, seed: int) -> str:
 def made_once(
     sample: Sample, setting: Setting, seed: int, folder: Path, say: Callable[[int, int], None] | None = None
 ) -> Made:
-    """``make``, or what an earlier call with the same sample and weights left in ``folder``.
+    """``make``, or what an earlier call with the same sample and weights left in ``folder``; a control by its name.
 
     Films are kept some at a time, so that a run that was cut off goes on where it was.
     """
+    if setting.name in CONTROLS:
+        return control(sample, setting.name, seed)
     came = origin(sample, setting, seed)
     parts: list[Mapping[str, NDArray[Any]]] = []
     for first in range(0, len(sample), _KEPT):

@@ -18,6 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from updp.methods import make_method, method_info
 
+#: Releases whose answer is known: nothing of a patient leaves in the first two, every third patient does in the last.
+CONTROLS = ("noise", "shuffled", "planted")
+#: Stands in an option for the source that a bench is run on.
+HERE = "SOURCE"
+
 
 class BadPlan(ValueError):
     """The file does not name methods as it should; the message says where."""
@@ -77,6 +82,12 @@ def read_plan(path: Path) -> list[MethodPlan]:
     except ValidationError as error:
         faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False))
         raise BadPlan(f"{path}: {'; '.join(faults)}") from None
+
+
+def placed(plan: MethodPlan, source: Path) -> MethodPlan:
+    """The plan on this source."""
+    options = {name: str(source) if value == HERE else value for name, value in plan.options.items()}
+    return plan.model_copy(update={"options": options})
 
 
 def settings(methods: Sequence[str | MethodPlan], strengths: Sequence[float] | None, pack: str | None) -> list[Setting]:

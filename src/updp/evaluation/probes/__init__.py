@@ -29,6 +29,7 @@ PROBES: Registry[type[Probe]] = Registry(
         "membership": "updp.evaluation.probes.attacks.membership:Membership",
         "text": "updp.evaluation.probes.attacks.text:Text",
         "diagnosis": "updp.evaluation.probes.utility.diagnosis:Diagnosis",
+        "other judges": "updp.evaluation.probes.utility.diagnosis:OtherJudges",
         "report generation": "updp.evaluation.probes.utility.report_generation:ReportGeneration",
         "images": "updp.evaluation.probes.utility.fidelity:Images",
         "image-text": "updp.evaluation.probes.utility.fidelity:ImageText",
@@ -41,11 +42,12 @@ PROBES: Registry[type[Probe]] = Registry(
 
 
 def probes(names: Sequence[str] | None = None, *, quick: bool = False) -> list[Probe]:
-    """The probes of these names, or all that are made for every domain, always in the same order; ``quick`` leaves out
-    those that say so."""
+    """The probes of these names, or all that are made for every domain and asked unnamed, always in the same order;
+    ``quick`` leaves out those that say so."""
     for name in names or ():
         PROBES.module_of(name)  # an unknown name is refused with those there are
     if names is not None:
         chosen = [PROBES[name] for name in PROBES if name in names]
         return [probe() for probe in chosen if probe.quick or not quick]
-    return [probe() for _, probe in PROBES.members() if not probe.domains and (probe.quick or not quick)]
+    unnamed = (probe for _, probe in PROBES.members() if not probe.domains and not probe.by_name)
+    return [probe() for probe in unnamed if probe.quick or not quick]

@@ -22,7 +22,7 @@ from updp.core.threads import threads
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
-    from updp.evaluation.probes.attacks.features import Look
+    from updp.evaluation.probes.attacks.features import Features
     from updp.models.pack import Pack
 
 #: Splits whose patients no attacker learned from.
@@ -48,7 +48,7 @@ class Budget:
     patients: int = 50  # N of the N-patient classifier
     #: Used beside the identity network: roles of the pack, and networks trained on no film.
     networks: tuple[str, ...] = ("vlm", "classifier", "imagenet", "alexnet")
-    looks: int = 3  # noise levels at which the generator is asked about a film
+    noise_levels: int = 3  # noise levels at which the generator is asked about a film
     members: int = 150  # most members, and most non-members, of membership inference
     again: int = 300  # most films that A3 puts through a method with networks itself; 0: it runs no method
     rebuilt: int = 400  # most films rebuilt by the reconstruction attack; 0 leaves it out
@@ -69,7 +69,7 @@ class Budget:
             sizes=(0.5, 1.0),
             galleries=(25, 100),
             networks=("imagenet",),
-            looks=2,
+            noise_levels=2,
             members=60,
             again=0,
             rebuilt=0,
@@ -120,6 +120,10 @@ class Inquiry:
             raise ValueError("this probe needs a model pack, and neither the method nor the domain has one")
         return self._pack
 
+    @property
+    def has_pack(self) -> bool:
+        return self._pack is not None
+
     @cached_property
     def originals(self) -> Exhibit:
         return within(self.whole, self.budget.films)
@@ -129,15 +133,15 @@ class Inquiry:
         return self.originals.paired
 
     @cached_property
-    def look(self) -> Look:
+    def features(self) -> Features:
         """Features of the films, for attackers."""
-        return self.look_at(self.originals)
+        return self.features_of(self.originals)
 
-    def look_at(self, originals: Exhibit) -> Look:
-        from updp.evaluation.probes.attacks.features import Look
+    def features_of(self, originals: Exhibit) -> Features:
+        from updp.evaluation.probes.attacks.features import Features
 
         again = self.made_again if originals.real is self.originals.real else None
-        return Look(originals, self.pack, self.budget, self.cache, again)
+        return Features(originals, self.pack, self.budget, self.cache, again)
 
     @cached_property
     def made_again(self) -> dict[str, NDArray[Any]] | None:
@@ -157,14 +161,14 @@ class Inquiry:
         return self.exhibit.rows(*SCORED)
 
     @cached_property
-    def people(self) -> list[NDArray[np.intp]]:
+    def patient_rows(self) -> list[NDArray[np.intp]]:
         """The scored rows of each patient."""
         return by_patient(self.exhibit.patients, self.scored)
 
     @property
     def several(self) -> int:
         """Scored patients with two films or more."""
-        return sum(len(films) > 1 for films in self.people)
+        return sum(len(films) > 1 for films in self.patient_rows)
 
     def pairs(self, kind: PairKind, rows: NDArray[Any] | None = None) -> Pairs:
         """As many pairs of one patient as of two, among the scored rows or these."""
@@ -185,6 +189,7 @@ class Probe(ABC):
     name: ClassVar[str]
     question: ClassVar[str]  # an id in ``updp.core.questions``
     quick: ClassVar[bool] = True  # whether a quick evaluation asks it
+    by_name: ClassVar[bool] = False  # asked only where it is named
     domains: ClassVar[tuple[str, ...]] = ()  # that it is made for; () is for every one
 
     def run(
@@ -222,9 +227,9 @@ def within(exhibit: Exhibit, most: int) -> Exhibit:
     for splits in (("train",), SCORED):
         rows = exhibit.rows(*splits)
         quota = most * len(rows) / len(exhibit)
-        people = by_patient(exhibit.patients, rows)
-        order = rng.permutation(len(people))
-        films = [people[i] for i in sorted(order, key=lambda i: len(people[i]) < 2)]
+        patient_rows = by_patient(exhibit.patients, rows)
+        order = rng.permutation(len(patient_rows))
+        films = [patient_rows[i] for i in sorted(order, key=lambda i: len(patient_rows[i]) < 2)]
         taken = 0
         for own in films:
             # No patient takes more than a fiftieth of the room: many patients give more information than many films of
@@ -242,9 +247,9 @@ def cross_fit(originals: Exhibit, seed: int, enough: int, parts: int = 3) -> lis
     patients, who are scored by what learned from the others."""
     if len({*originals.patients[originals.rows(*SCORED)].tolist()}) >= enough:
         return [originals]
-    people = np.unique(originals.patients)
-    part = np.random.default_rng(seed).permutation(len(people)) % parts
-    place = part[np.searchsorted(people, originals.patients)]
+    patients = np.unique(originals.patients)
+    part = np.random.default_rng(seed).permutation(len(patients)) % parts
+    place = part[np.searchsorted(patients, originals.patients)]
     return [originals.but(splits=np.where(place == k, "test", "train")) for k in range(parts)]
 
 
@@ -272,10 +277,10 @@ def balanced_pairs(
     At most ``most`` pairs per patient, or the patient with seventy films would be half of the figure. ``ordered`` pairs
     count both ways round, since probe and candidate come from different sides.
     """
-    people = by_patient(patients, rows)
+    patient_rows = by_patient(patients, rows)
     left: list[int] = []
     right: list[int] = []
-    for films in people:
+    for films in patient_rows:
         found = [(a, b) for i, a in enumerate(films) for b in films[i + 1 :]]
         if ordered:
             found += [(b, a) for a, b in found]
@@ -283,12 +288,12 @@ def balanced_pairs(
             left.append(int(found[place][0]))
             right.append(int(found[place][1]))
     count = len(left)
-    if len(people) > 1:
+    if len(patient_rows) > 1:
         # The probes stay the same, so that no patient is favoured on either side of the comparison.
-        where = {int(row): i for i, films in enumerate(people) for row in films}
+        where = {int(row): i for i, films in enumerate(patient_rows) for row in films}
         for probe in left[:count]:
-            other = int(rng.integers(len(people) - 1))
-            films = people[other + (other >= where[probe])]
+            other = int(rng.integers(len(patient_rows) - 1))
+            films = patient_rows[other + (other >= where[probe])]
             left.append(probe)
             right.append(int(rng.choice(films)))
     same = np.arange(len(left)) < count
@@ -297,14 +302,14 @@ def balanced_pairs(
 
 def own_pairs(patients: NDArray[np.str_], rows: NDArray[Any], rng: np.random.Generator, most: int) -> Pairs:
     """Each released film with the real film it was made from, and with one of another patient."""
-    people = by_patient(patients, rows)
-    own = [int(row) for films in people for row in rng.permutation(films)[:most]]
-    where = {int(row): i for i, films in enumerate(people) for row in films}
+    patient_rows = by_patient(patients, rows)
+    own = [int(row) for films in patient_rows for row in rng.permutation(films)[:most]]
+    where = {int(row): i for i, films in enumerate(patient_rows) for row in films}
     others: list[int] = []
-    if len(people) > 1:
+    if len(patient_rows) > 1:
         for row in own:
-            place = int(rng.integers(len(people) - 1))
-            others.append(int(rng.choice(people[place + (place >= where[row])])))
+            place = int(rng.integers(len(patient_rows) - 1))
+            others.append(int(rng.choice(patient_rows[place + (place >= where[row])])))
     left = np.array(own + own[: len(others)], np.intp)
     return Pairs(left, np.array(own + others, np.intp), np.arange(len(left)) < len(own))
 

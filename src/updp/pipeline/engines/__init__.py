@@ -28,6 +28,15 @@ class Crashed:
     """What comes back for a task that took its process down with it."""
 
 
+def other_kernels(own: Mapping[str, str], wanted: Mapping[str, str]) -> EngineError:
+    """A worker computes with another instruction set than the run."""
+    said = [", ".join(f"{name} {value}" for name, value in kernels.items()) for kernels in (own, wanted)]
+    return EngineError(
+        f"a worker computes with {said[0]} and the run with {said[1]}, so their last bits would differ; "
+        "use nodes of one kind, or let all compute alike with --pin avx2"
+    )
+
+
 class Run(Protocol):
     def __call__(
         self, work: Callable[[Any], Any], tasks: Iterable[Any], workers: int | None
@@ -48,6 +57,7 @@ def engine_of(name: str, options: Mapping[str, Any]) -> Run:
     """The engine of this name with its options; one that it does not have is an error."""
     run = ENGINES[name]
     known = {one.name for one in inspect.signature(run).parameters.values() if one.kind is one.KEYWORD_ONLY}
-    if unknown := sorted(options.keys() - known):
-        raise UnknownEngine(f"the engine {name!r} has no option {unknown[0]!r}; it is for another engine")
+    if wrong := sorted(options.keys() - known):
+        has = ", ".join(sorted(known)) or "none"
+        raise UnknownEngine(f"the engine {name!r} has no option {wrong[0]!r}; it has: {has}")
     return partial(run, **options) if options else run

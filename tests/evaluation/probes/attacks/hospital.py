@@ -24,7 +24,7 @@ SMALL = Budget(
     galleries=(5, 10),
     networks=(),
     members=40,
-    looks=2,
+    noise_levels=2,
     rebuilt=80,
     threads=1,
 )

@@ -11,7 +11,7 @@ from updp.core.measurement import find
 from updp.core.policy import GatePolicy
 from updp.core.questions import QUESTIONS, Outcome
 from updp.evaluation.probes.attacks.film import DELTA, ENOUGH, LINKAGE, RANK, Film
-from updp.evaluation.probes.attacks.matching import genuine_pairs
+from updp.evaluation.probes.attacks.matching import genuine_pairs, nearest_impostors
 from updp.evaluation.probes.attacks.record import ALONE, SMALLEST, Record, cells
 from updp.evaluation.probes.base import cross_fit
 from updp.release.gate import judge
@@ -117,6 +117,42 @@ def test_impostors_and_twins_have_the_record_and_never_the_patient(sixty):
         for of, others in ((pairs.real, pairs.impostors), (pairs.released, pairs.twins)):
             assert (sixty.records[others] == sixty.records[of][:, None]).all()
             assert (sixty.patients[others] != sixty.patients[of][:, None]).all()
+
+
+def test_nearest_impostors_are_of_other_patients_and_of_the_view_and_nearer_than_the_rest(sixty):
+    rng = np.random.default_rng(0)
+    rows = np.arange(len(sixty))
+    views = np.where(rows % 2, "PA", "AP")
+    codes = rng.normal(size=(len(sixty), 3)).astype(np.float32)
+    codes[5] = np.nan  # a film that nothing is known of has no impostors and is none
+    pairs = genuine_pairs(sixty.records, sixty.patients, rows, "own film", rng, 8)
+    near = nearest_impostors(pairs, sixty.patients, views, rows, codes)
+    assert 5 not in near.real
+    assert 5 not in near.impostors
+    assert len(near) == len(pairs) - 1
+    assert (sixty.patients[near.impostors] != sixty.patients[near.real][:, None]).all()
+    assert (views[near.impostors] == views[near.real][:, None]).all()
+    one, chosen = near.real[0], near.impostors[0]
+    fit = (sixty.patients != sixty.patients[one]) & (views == views[one]) & ~np.isnan(codes).any(1)
+    apart = np.square(codes - codes[one]).sum(1)
+    assert apart[chosen].max() <= np.sort(apart[fit])[len(chosen) - 1] + 1e-6
+
+
+def test_films_that_show_more_than_their_labels_are_linked_less_among_impostors_that_show_the_same(sixty, tmp_path):
+    """A mark that no label names tells films apart, as severity does, until impostors are matched by their reports."""
+    mark = np.searchsorted(np.unique(sixty.patients), sixty.patients) % 2 == 1
+    real = sixty.real.copy()
+    real[mark, :8, :8] = 255
+    texts = ["A large effusion is present." if one else "The heart is normal in size." for one in mark]
+    shown = sixty.but(real=real, real_texts=texts, released_texts=texts)
+    made = strangers(shown, seed=4).released.copy()
+    made[mark, :8, :8] = 255
+    records = np.full(len(shown), "one record for all")
+    found = run(shown.but(released=made, records=records), tmp_path)
+    matched = find(found, "film linkage among nearest reports", protocol="own film")
+    assert find(found, LINKAGE, protocol="own film").low > 0.55
+    assert near(matched, 0.5), str(matched)
+    assert find(found, "film linkage among nearest findings", protocol="own film") is None  # the pack has no classifier
 
 
 def test_a_record_nobody_shares_is_counted_and_left_out(sixty):

@@ -88,7 +88,7 @@ def test_a_method_with_networks_is_run_on_whole_patients_within_the_budget(hospi
 def test_films_that_the_method_refuses_tell_the_attacker_nothing(hospital, runs, tmp_path):
     inquiry = Inquiry(hospital, simple_pack(tmp_path), LEAN, 0, method=runs(Hashed(refused=True)))
     assert not inquiry.made_again["there"].any()
-    assert "again" not in adversary(inquiry.look, "A3", "own film").ways
+    assert "again" not in adversary(inquiry.features, "A3", "own film").ways
 
 
 def test_a_candidate_goes_through_the_method_with_its_own_record(hospital):

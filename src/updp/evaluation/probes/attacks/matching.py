@@ -1,8 +1,12 @@
-"""Genuine pairs of films, impostors with the same published record, and twins: what linkage beyond the record needs."""
+"""Genuine pairs of films, impostors with the same published record, and twins: what linkage beyond the record needs.
+
+Two films with one label set may still show different things. A second matching takes the impostors that are nearest to
+the genuine film: by the findings that a classifier predicts on it, or by the words of its report.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,6 +83,28 @@ def genuine_pairs(
         np.stack(impostors) if impostors else empty,
         np.stack(twins) if twins else empty,
         unmatched,
+    )
+
+
+def nearest_impostors(
+    pairs: Genuine, patients: NDArray[np.str_], views: NDArray[np.str_], rows: NDArray[Any], codes: NDArray[np.float32]
+) -> Genuine:
+    """The same pairs, with the films of other patients as impostors whose codes are nearest to the genuine film's,
+    among those of its view; a row of ``codes`` that is not known (NaN) has none and is none."""
+    rows = np.asarray(rows)[~np.isnan(codes[np.asarray(rows)]).any(1)]
+    found: list[NDArray[np.intp]] = []
+    kept: list[int] = []
+    for place, real in enumerate(pairs.real):
+        others = rows[(patients[rows] != patients[real]) & (views[rows] == views[real])]
+        if not len(others) or np.isnan(codes[real]).any():
+            continue
+        apart = np.square(codes[others] - codes[real]).sum(1)
+        nearest = others[np.argsort(apart, kind="stable")[:IMPOSTORS]].astype(np.intp)
+        found.append(np.pad(nearest, (0, IMPOSTORS - len(nearest)), constant_values=NONE))
+        kept.append(place)
+    impostors = np.stack(found) if found else np.empty((0, IMPOSTORS), np.intp)
+    return replace(
+        pairs, released=pairs.released[kept], real=pairs.real[kept], impostors=impostors, twins=pairs.twins[kept]
     )
 
 

@@ -19,7 +19,7 @@ from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.core.questions import Exemption
 from updp.evaluation.intervals import measure
 from updp.evaluation.linkage import fold, seldom
-from updp.evaluation.probes.attacks.features import Look, as_tensor, finite, weights_digest
+from updp.evaluation.probes.attacks.features import Features, as_tensor, finite, weights_digest
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe, absent, by_patient, roc_points, too_few
 from updp.evaluation.statistics import auc, mean, tpr_at_fpr
 
@@ -70,27 +70,27 @@ class Membership(Probe):
         if method is not None and not method.learned_from_images:
             exempt = Exemption.LEARNED_NOTHING
             return absent(METRICS, exempt.words, chance=0.5, exemption=exempt)
-        look = inquiry.look if members is None else inquiry.look_at(inquiry.whole)
+        features = inquiry.features if members is None else inquiry.features_of(inquiry.whole)
         codes = training_codes(inquiry.pack)
-        copies = self._copies(look, codes, inquiry.seed)
+        copies = self._copies(features, codes, inquiry.seed)
         if method is not None and "generator" not in method.roles:
             reason = f"no attack here asks the networks of {method.name} about the films they learned from"
             return [*absent(METRICS, reason, chance=0.5), *copies]
-        return [*self._infer(look, codes, members, inquiry.seed), *copies]
+        return [*self._infer(features, codes, members, inquiry.seed), *copies]
 
     def _infer(
-        self, look: Look, codes: NDArray[np.float32] | None, members: NDArray[np.bool_] | None, seed: int
+        self, features: Features, codes: NDArray[np.float32] | None, members: NDArray[np.bool_] | None, seed: int
     ) -> list[Measurement]:
         # What the generator says of real films, released or not: the answer serves every release of them.
-        exhibit, budget = look.originals, look.budget
-        if "generator" not in look.pack.info.get("roles", {}):
+        exhibit, budget = features.originals, features.budget
+        if "generator" not in features.pack.info.get("roles", {}):
             return absent(METRICS, "the pack has no generator", chance=0.5)
         how = "given"
         if members is None:
             if codes is None:
                 reason = "the pack does not say which films its generator learned from"
                 return absent(METRICS, reason, chance=0.5)
-            members = nearest(look.embedded_originals(), codes) >= SAME_FILM
+            members = nearest(features.embedded_originals(), codes) >= SAME_FILM
             how = "real films found in the pack's list of training films"
             if not members.any():
                 exempt = Exemption.NO_TRAINING_PATIENTS
@@ -101,10 +101,10 @@ class Membership(Probe):
             if have < FEWEST_PATIENTS:
                 what = "patients known to have trained the generator" if state else "patients known not to have"
                 return absent(METRICS, too_few(have, what), n=have, chance=0.5, needed=FEWEST_PATIENTS)
-        if not hasattr(look.pack.generator, "add_noise"):
+        if not hasattr(features.pack.generator, "add_noise"):
             return absent(METRICS, "this generator does not say how noise is put on its latents", chance=0.5)
         # The question is about patients: an attacker who has films and reports of a patient uses them together.
-        losses, patients = by_mean(self._losses(look, chosen), exhibit.patients[chosen])
+        losses, patients = by_mean(self._losses(features, chosen), exhibit.patients[chosen])
         inside = np.isin(patients, exhibit.patients[chosen[members[chosen]]])
         scores = {
             "loss threshold": -losses.mean(1),
@@ -138,55 +138,65 @@ class Membership(Probe):
         detail = {**top.detail, **about, "correction": correction}
         return [*out, replace(top, low=low_end, high=high_end, detail=detail)]
 
-    def _losses(self, look: Look, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The generator's error in naming the noise put on each film: without a prompt, with the film's own, and how
-        much the prompt helps; films x (noise levels of each)."""
-        films, looks = look.originals.real[rows], look.budget.looks
-        prompts = [prompt_of(look.originals, int(row)) for row in rows]
-        weights = [weights_digest(look.pack, role) for role in ("generator", "autoencoder", "vlm")]
-        key = key_of("losses", films, looks, weights, prompts)
+    def _losses(self, features: Features, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The generator's error in naming the noise put on each film: without a prompt, with the film's own, and where
+        it has a prior, with what the film shows too, and the prior's error in naming that; films x noise levels of
+        each."""
+        films, noise_levels = features.originals.real[rows], features.budget.noise_levels
+        prompts = [prompt_of(features.originals, int(row)) for row in rows]
+        weights = [weights_digest(features.pack, role) for role in ("generator", "autoencoder", "vlm")]
+        key = key_of("losses", films, noise_levels, weights, prompts)
 
         def make() -> dict[str, NDArray[Any]]:
             import torch
 
-            generator: Any = look.pack.generator
-            times = np.linspace(0.15, 0.6, looks)
-            out = np.empty((len(films), 2, looks))
+            generator: Any = features.pack.generator
+            times = np.linspace(0.15, 0.6, noise_levels)
+            knows = getattr(generator, "has_prior", False)
+            out = np.empty((len(films), 4 if knows else 2, noise_levels))
             noise = torch.Generator().manual_seed(_NOISE_SEED)
             with torch.no_grad():
                 for i in range(0, len(films), 32):
-                    clean = look.pack.autoencoder.encode(as_tensor(films[i : i + 32]))
-                    for k, words in enumerate(([""] * len(clean), prompts[i : i + 32])):
-                        condition = generator.condition(words)
-                        for j, time in enumerate(times):
+                    seen = as_tensor(films[i : i + 32])
+                    clean = features.pack.autoencoder.encode(seen)
+                    conditions = [generator.condition(words) for words in ([""] * len(clean), prompts[i : i + 32])]
+                    if knows:  # an attacker who holds film and pack also knows what the film shows
+                        conditions.append(generator.settled_by(conditions[1], seen))
+                    for j, time in enumerate(times):
+                        t = torch.full((len(clean),), float(time))
+                        for k, condition in enumerate(conditions):
                             # The same noise for every film: what is left to differ is the film.
                             noise.manual_seed(_NOISE_SEED + j)
                             drawn = torch.randn(clean.shape[1:], generator=noise).expand_as(clean)
-                            t = torch.full((len(clean),), float(time))
                             said = generator.noise(generator.add_noise(clean, drawn, t), t, condition)
                             error = (said - drawn).square().mean((1, 2, 3)).double().numpy()
                             out[i : i + len(clean), k, j] = error
-            return {"losses": finite(out.reshape(len(films), 2 * looks), "losses of the generator")}
+                        if knows:
+                            shown = conditions[2].representation[:, :-1]
+                            noise.manual_seed(_NOISE_SEED + j)
+                            drawn = torch.randn(shown.shape[1:], generator=noise).expand_as(shown)
+                            out[i : i + len(clean), 3, j] = generator.prior_errors(conditions[2], t, drawn).numpy()
+            return {"losses": finite(out.reshape(len(films), -1), "losses of the generator")}
 
-        found: NDArray[np.float64] = look.kept(key, make)["losses"]
+        found: NDArray[np.float64] = features.kept(key, make)["losses"]
         return found
 
-    def _copies(self, look: Look, codes: NDArray[np.float32] | None, seed: int) -> list[Measurement]:
+    def _copies(self, features: Features, codes: NDArray[np.float32] | None, seed: int) -> list[Measurement]:
         """Released films of unseen patients that lie nearer to a training film than 95 % of their real films do."""
         names = ["copies of training films", "exact copies of training films"]
-        exhibit = look.exhibit
+        exhibit = features.exhibit
         if codes is None:
             return absent(names, "the pack does not say which films its generator learned from")
         rows = exhibit.rows(*SCORED)
-        real, released = (nearest(look.embedded(side), codes) for side in ("real", "released"))
+        real, released = (nearest(features.embedded(side), codes) for side in ("real", "released"))
         unseen = rows[real[rows] < SAME_FILM]
         have = len(set(exhibit.patients[unseen].tolist()))
         if have < FEWEST_PATIENTS:
             reason = too_few(have, "patients outside the train split whose films the generator has not seen")
             return absent(names, reason, n=have, needed=FEWEST_PATIENTS)
         limit = float(np.quantile(real[unseen], 0.95))
-        exact = float(look.pack.info.get("thresholds", {}).get("identity_copy", SAME_FILM))
-        options: dict[str, Any] = {"better": "lower", "seed": seed, "draws": look.budget.draws}
+        exact = float(features.pack.info.get("thresholds", {}).get("identity_copy", SAME_FILM))
+        options: dict[str, Any] = {"better": "lower", "seed": seed, "draws": features.budget.draws}
         everyone = np.arange(len(exhibit))
         # An exact copy is looked for among all released films, those made from training films first of all.
         copied = released[everyone] >= max(exact, limit)
@@ -243,11 +253,11 @@ def _sample(
 
     A patient is in the training if one of their films is.
     """
-    people = by_patient(patients, np.arange(len(patients)))
+    patient_rows = by_patient(patients, np.arange(len(patients)))
     chosen: list[int] = []
     for inside in (True, False):
         taken: list[int] = []
-        same = [films for films in people if members[films].any() == inside]
+        same = [films for films in patient_rows if members[films].any() == inside]
         for place in rng.permutation(len(same)):
             films = rng.permutation(same[place])
             films = films[np.argsort(~members[films], kind="stable")][:PER_PATIENT]

@@ -15,7 +15,7 @@ from updp.core.cache import key_of
 from updp.core.measurement import FEWEST_PATIENTS, Measurement
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.attacks.adversary import Linker
-from updp.evaluation.probes.attacks.features import Floats, Look, as_tensor, finite, weights_digest
+from updp.evaluation.probes.attacks.features import Features, Floats, as_tensor, finite, weights_digest
 from updp.evaluation.probes.base import SCORED, Inquiry, PairKind, Probe, absent, by_patient, too_few
 from updp.evaluation.statistics import ratio
 
@@ -29,21 +29,21 @@ class Unrebuildable(ValueError):
     """Nothing can be rebuilt here; the message says why."""
 
 
-def latents(look: Look, films: NDArray[np.uint8]) -> Floats:
+def latents(features: Features, films: NDArray[np.uint8]) -> Floats:
     """The autoencoder's latents of these films, N×C×H×W."""
-    key = key_of("latents", films, weights_digest(look.pack, "autoencoder"))
+    key = key_of("latents", films, weights_digest(features.pack, "autoencoder"))
 
     def make() -> dict[str, NDArray[Any]]:
         import torch
 
         with torch.no_grad():
             parts = [
-                look.pack.autoencoder.encode(as_tensor(films[i : i + _BATCH])).half()
+                features.pack.autoencoder.encode(as_tensor(films[i : i + _BATCH])).half()
                 for i in range(0, len(films), _BATCH)
             ]
         return {"latents": finite(torch.cat(parts).numpy(), "latents")}
 
-    found: Floats = look.kept(key, make)["latents"].astype(np.float32)
+    found: Floats = features.kept(key, make)["latents"].astype(np.float32)
     return found
 
 
@@ -86,44 +86,44 @@ class Rebuilt(NamedTuple):
     spread: NDArray[np.float64]  # of the real film around the mean film, the same way
 
 
-def rebuild_films(look: Look) -> Rebuilt:
+def rebuild_films(features: Features) -> Rebuilt:
     """Learn to rebuild on the training patients, rebuild films of the scored ones, and look at them."""
-    key = key_of("rebuilt", look.key, weights_digest(look.pack, "autoencoder"), look.budget.rebuilt)
-    found = look.cache.get(key)
+    key = key_of("rebuilt", features.key, weights_digest(features.pack, "autoencoder"), features.budget.rebuilt)
+    found = features.cache.get(key)
     if found is None:
         import torch
 
-        rows, made, true, middle = _rebuild(look)
-        vectors = np.zeros_like(look.embedded("real"))
+        rows, made, true, middle = _rebuild(features)
+        vectors = np.zeros_like(features.embedded("real"))
         with torch.no_grad():
             for i in range(0, len(rows), 32):
-                films = look.pack.autoencoder.decode(torch.from_numpy(made[i : i + 32]))
-                vectors[rows[i : i + 32]] = finite(look.pack.identity.embed(films).numpy(), "rebuilt films")
+                films = features.pack.autoencoder.decode(torch.from_numpy(made[i : i + 32]))
+                vectors[rows[i : i + 32]] = finite(features.pack.identity.embed(films).numpy(), "rebuilt films")
         found = {
             "left": vectors,
             "rows": rows,
             "error": np.square(made - true).mean((1, 2, 3), dtype=np.float64),
             "spread": np.square(true - middle).mean((1, 2, 3), dtype=np.float64),
         }
-        look.cache.put(key, found)
-    linker = Linker(found["left"], look.embedded("real"), ("frozen on rebuilt films",))
+        features.cache.put(key, found)
+    linker = Linker(found["left"], features.embedded("real"), ("frozen on rebuilt films",))
     return Rebuilt(linker, found["rows"], found["error"], found["spread"])
 
 
-def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
+def _rebuild(features: Features) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
     """Rows of scored films, their rebuilt latents, their true ones, and the mean of the training films."""
-    originals, budget = look.originals, look.budget
+    originals, budget = features.originals, features.budget
     if budget.rebuilt <= 0:
         raise Unrebuildable("left out by the budget")
-    if (have := len(by_patient(look.exhibit.patients, look.exhibit.rows("train")))) < FEWEST_PATIENTS:
+    if (have := len(by_patient(features.exhibit.patients, features.exhibit.rows("train")))) < FEWEST_PATIENTS:
         raise Unrebuildable(too_few(have, "training patients"))
     # Films are drawn among the originals, so that latents of the real ones serve every release of them.
     there, place = ~originals.kept_back, np.cumsum(~originals.kept_back) - 1
-    people = by_patient(originals.patients, originals.rows("train"))
+    patient_rows = by_patient(originals.patients, originals.rows("train"))
     rng = np.random.default_rng(11)
-    order = rng.permutation(len(people))
+    order = rng.permutation(len(patient_rows))
     # A few hundred films fill the filter; the rest would only cost time.
-    train = np.sort(np.concatenate([people[i] for i in order])[: 2 * budget.rebuilt])
+    train = np.sort(np.concatenate([patient_rows[i] for i in order])[: 2 * budget.rebuilt])
     # Films of patients with several come first: only they can be compared with another film.
     films = sorted(by_patient(originals.patients, originals.rows(*SCORED)), key=lambda own: len(own) < 2)
     rows = np.sort(np.concatenate(films)[: budget.rebuilt])
@@ -132,7 +132,7 @@ def _rebuild(look: Look) -> tuple[NDArray[np.intp], Floats, Floats, Floats]:
         kept = drawn[there[drawn]]
         if not len(kept):
             raise Unrebuildable("the method kept all of the films drawn back")
-        return kept, latents(look, originals.released[kept]), latents(look, originals.real[drawn])[there[drawn]]
+        return kept, latents(features, originals.released[kept]), latents(features, originals.real[drawn])[there[drawn]]
 
     train, before, after = both(train)
     rows, asked, true = both(rows)
@@ -155,7 +155,7 @@ class Reconstruction(Probe):
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         from updp.evaluation.probes.attacks.contest import Contest, scored
 
-        people, patients, budget = inquiry.people, inquiry.exhibit.patients, inquiry.budget
+        patient_rows, patients, budget = inquiry.patient_rows, inquiry.exhibit.patients, inquiry.budget
         explained = "reconstruction explained"
 
         def nothing(reason: str, **options: Any) -> list[Measurement]:
@@ -166,10 +166,10 @@ class Reconstruction(Probe):
             ]
             return [*both, *absent([explained], reason, attacker="A4", **options)]
 
-        if len(people) < FEWEST_PATIENTS:
-            return nothing(too_few(len(people), "patients outside the train split"), needed=FEWEST_PATIENTS)
+        if len(patient_rows) < FEWEST_PATIENTS:
+            return nothing(too_few(len(patient_rows), "patients outside the train split"), needed=FEWEST_PATIENTS)
         try:
-            rebuilt = rebuild_films(inquiry.look)
+            rebuilt = rebuild_films(inquiry.features)
         except Unrebuildable as refused:
             return nothing(str(refused))
         linker, rows = rebuilt.linker, rebuilt.rows

@@ -41,16 +41,16 @@ class Record(Probe):
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         exhibit, seed = inquiry.whole.paired, inquiry.seed
         sizes = cells(exhibit.records, exhibit.patients)
-        people = np.unique(exhibit.patients)
-        alone = np.array([sizes[exhibit.patients == person].min() == 1 for person in people], float)
+        patients = np.unique(exhibit.patients)
+        alone = np.array([sizes[exhibit.patients == patient].min() == 1 for patient in patients], float)
         cost = {str(k): {"films": int((sizes < k).sum()), "share": float((sizes < k).mean())} for k in TRIED}
         out = [*self._linkage(inquiry)]
         detail: dict[str, Any] = {"min_cell": cost, "films": len(exhibit)}
-        out.append(measure(ALONE, mean, people, alone, better="lower", chance=0.0, seed=seed, detail=detail))
+        out.append(measure(ALONE, mean, patients, alone, better="lower", chance=0.0, seed=seed, detail=detail))
         smallest = float(sizes.min()) if len(sizes) else 0.0
         # A count of this release, not an estimate of others: it has no interval.
         counted = {**detail, "unit": "patients", "interval": "a count of this release"}
-        out.append(Measurement(SMALLEST, smallest, smallest, smallest, len(people), None, "higher", detail=counted))
+        out.append(Measurement(SMALLEST, smallest, smallest, smallest, len(patients), None, "higher", detail=counted))
         return out
 
     def _linkage(self, inquiry: Inquiry) -> list[Measurement]:
@@ -60,8 +60,8 @@ class Record(Probe):
         for protocol in kinds:
             who: dict[str, Any] = {"attacker": ATTACKER, "protocol": protocol, "chance": 0.5}
             try:
-                if len(inquiry.people) < FEWEST_PATIENTS:
-                    raise Untrainable(too_few(len(inquiry.people), "patients outside the train split"))
+                if len(inquiry.patient_rows) < FEWEST_PATIENTS:
+                    raise Untrainable(too_few(len(inquiry.patient_rows), "patients outside the train split"))
                 if protocol == "another film" and inquiry.several < FEWEST_PATIENTS:
                     raise Untrainable(too_few(inquiry.several, "patients with two films outside the train split"))
                 linker = by_findings(inquiry, protocol)

@@ -62,15 +62,15 @@ class Retrieval(Probe):
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
         budget, seed, draw = inquiry.budget, inquiry.seed, inquiry.rng
-        patients, people = inquiry.exhibit.patients, inquiry.people
+        patients, patient_rows = inquiry.exhibit.patients, inquiry.patient_rows
         metrics = ("retrieval rank-1", "retrieval rank-5", "retrieval mAP")
-        if len(people) < FEWEST_PATIENTS:
-            reason = too_few(len(people), "patients outside the train split")
-            return absent(metrics, reason, n=len(people), needed=FEWEST_PATIENTS)
+        if len(patient_rows) < FEWEST_PATIENTS:
+            reason = too_few(len(patient_rows), "patients outside the train split")
+            return absent(metrics, reason, n=len(patient_rows), needed=FEWEST_PATIENTS)
         probes, gallery = split_gallery(patients, inquiry.scored, draw)
         several = len(set(patients[probes].tolist()))
         # The own film: one film per patient on either side, so that the only right answer is the film itself.
-        single = np.array([int(draw.choice(films)) for films in people], np.intp)
+        single = np.array([int(draw.choice(films)) for films in patient_rows], np.intp)
         out: list[Measurement] = []
         for view, attacker in (("A0", "A0 frozen"), ("A2", "A2")):
             for protocol in ("another film", "own film"):
@@ -78,7 +78,7 @@ class Retrieval(Probe):
                 try:
                     if protocol == "another film" and several < FEWEST_PATIENTS:
                         raise Untrainable(too_few(several, "patients with two films outside the train split"))
-                    linker = adversary(inquiry.look, view, protocol)  # type: ignore[arg-type]
+                    linker = adversary(inquiry.features, view, protocol)  # type: ignore[arg-type]
                 except Untrainable as reason:
                     out += absent(metrics, str(reason), **who)
                     continue

@@ -88,10 +88,10 @@ class Reversal(Probe):
         method = make_method(inquiry.method.name, inquiry.method.options)
         if not isinstance(method, Reversible):
             return []
-        people = by_patient(inquiry.exhibit.patients, np.arange(len(inquiry.exhibit)))
-        if len(people) < FEWEST_PATIENTS:
-            return absent((BACK, QUALITY, DISTANCE), too_few(len(people), "people"), n=len(people))
-        rows = np.array([own[0] for own in people])[:MOST]
+        patient_rows = by_patient(inquiry.exhibit.patients, np.arange(len(inquiry.exhibit)))
+        if len(patient_rows) < FEWEST_PATIENTS:
+            return absent((BACK, QUALITY, DISTANCE), too_few(len(patient_rows), "patients"), n=len(patient_rows))
+        rows = np.array([own[0] for own in patient_rows])[:MOST]
         return list(self._tried(inquiry, method, rows))
 
     def _tried(self, inquiry: Inquiry, method: Reversible, rows: NDArray[Any]) -> Iterator[Measurement]:

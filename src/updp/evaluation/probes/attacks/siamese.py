@@ -78,7 +78,7 @@ def train_siamese(
     net: Upper,
     released: NDArray[np.float16],
     real: NDArray[np.float16] | None,
-    people: list[NDArray[np.intp]],
+    patient_rows: list[NDArray[np.intp]],
     *,
     steps: int,
     batch: int,
@@ -86,7 +86,7 @@ def train_siamese(
     watched: NDArray[np.intp],
     judge: Callable[[NDArray[np.float32], NDArray[np.float32]], float],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], list[tuple[int, float]]]:
-    """Train on the films of ``people``; gives vectors of all released and all candidate films, and how it went.
+    """Train on the films of ``patient_rows``; gives vectors of all released and all candidate films, and how it went.
 
     ``real`` maps are the candidates (released–real pairs), or None where released films are compared with each other.
     ``judge`` scores vectors (rows of which only ``watched`` are filled) on held-out training patients; the best state
@@ -97,7 +97,7 @@ def train_siamese(
     fast = [p for n, p in net.named_parameters() if n.startswith("branch")]
     slow = [p for n, p in net.named_parameters() if not n.startswith("branch")]
     optimizer = torch.optim.AdamW([{"params": fast, "at": 1e-3}, {"params": slow, "at": 2e-4}], weight_decay=0.02)
-    useful = [films for films in people if real is not None or len(films) > 1]
+    useful = [films for films in patient_rows if real is not None or len(films) > 1]
     weights = np.sqrt([len(films) for films in useful])
     weights = weights / weights.sum()
     count = min(max(2, batch // 2), len(useful))

@@ -88,18 +88,20 @@ class Text(Probe):
         metrics, attacker = _metrics("report→patient"), "TF-IDF similarity to real reports"
         own: dict[str, Any] = {"attacker": attacker, "protocol": "own report"}
         other: dict[str, Any] = {"attacker": attacker, "protocol": "another report"}
-        people = by_patient(exhibit.patients, rows)
-        if len(people) < FEWEST_PATIENTS:
-            reason = Exemption.NO_REPORTS.words if not len(rows) else too_few(len(people), "patients with reports")
-            return [m for who in (own, other) for m in absent(metrics, reason, n=len(people), **who)]
+        patient_rows = by_patient(exhibit.patients, rows)
+        if len(patient_rows) < FEWEST_PATIENTS:
+            reason = (
+                Exemption.NO_REPORTS.words if not len(rows) else too_few(len(patient_rows), "patients with reports")
+            )
+            return [m for who in (own, other) for m in absent(metrics, reason, n=len(patient_rows), **who)]
         rng = np.random.default_rng(seed)
-        people = [rng.permutation(films) for films in people]
-        gallery = np.array([int(films[0]) for films in people], np.intp)
+        patient_rows = [rng.permutation(films) for films in patient_rows]
+        gallery = np.array([int(films[0]) for films in patient_rows], np.intp)
         # Another report must be another text: films of one examination share theirs.
         others = np.array(
             [
                 int(films[k])
-                for films in people
+                for films in patient_rows
                 for k in range(1, len(films))
                 if exhibit.real_texts[int(films[k])] != exhibit.real_texts[int(films[0])]
             ],
@@ -150,18 +152,18 @@ class Text(Probe):
         if len(single) < FEWEST_PATIENTS:
             return nothing(too_few(len(single), "patients with prompts"), n=len(single), needed=FEWEST_PATIENTS)
         prompts = [self.prompts[i] for i in single]
-        people = exhibit.patients[single]
+        patients = exhibit.patients[single]
         known = np.array([bool(exhibit.real_texts[i].strip()) for i in single])
         out: list[Measurement] = []
         options: dict[str, Any] = {"seed": seed, "draws": budget.draws, "of": "prompt→patient"}
         if known.sum() >= FEWEST_PATIENTS:
             real = [exhibit.real_texts[i] for i in single[known]]
             asked = [p for p, t in zip(prompts, known, strict=True) if t]
-            out += _matched(asked, real, people[known], people[known], "", **texts, **options)
+            out += _matched(asked, real, patients[known], patients[known], "", **texts, **options)
         else:
             out += absent(metrics, too_few(int(known.sum()), "patients with prompts and reports"), **texts)
         similarity = _by_films(pack, prompts, exhibit.real[single])
-        return out + retrieval(similarity, people, people, **films, **options)
+        return out + retrieval(similarity, patients, patients, **films, **options)
 
 
 def _metrics(of: str) -> list[str]:

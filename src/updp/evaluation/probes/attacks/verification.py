@@ -21,7 +21,7 @@ from updp.evaluation.probes.attacks.adversary import (
     released_metric,
 )
 from updp.evaluation.probes.attacks.contest import STRONGEST, Contest, scored, simultaneous, strongest
-from updp.evaluation.probes.attacks.features import Look
+from updp.evaluation.probes.attacks.features import Features
 from updp.evaluation.probes.base import Inquiry, Pairs, Probe, absent, all_pairs, too_few, with_detail
 from updp.evaluation.statistics import auc
 
@@ -48,13 +48,13 @@ class Verification(Probe):
     question = "film"
 
     def measure(self, inquiry: Inquiry) -> list[Measurement]:
-        if len(inquiry.people) < FEWEST_PATIENTS:
-            n = len(inquiry.people)
+        if len(inquiry.patient_rows) < FEWEST_PATIENTS:
+            n = len(inquiry.patient_rows)
             names = [*(f"verification {figure}" for figure in FIGURES), STRONGEST]
             return absent(
                 names, too_few(n, "patients outside the train split"), n=n, chance=0.5, needed=FEWEST_PATIENTS
             )
-        look, budget, seed, several = inquiry.look, inquiry.budget, inquiry.seed, inquiry.several
+        features, budget, seed, several = inquiry.features, inquiry.budget, inquiry.seed, inquiry.several
         patients = inquiry.exhibit.patients
         out: list[Measurement] = []
         running: list[tuple[str, Measurement]] = []
@@ -63,7 +63,7 @@ class Verification(Probe):
             try:
                 if protocol != "own film" and several < FEWEST_PATIENTS:
                     raise Untrainable(too_few(several, "patients with two films outside the train split"))
-                linker = _linker(look, view, protocol)
+                linker = _linker(features, view, protocol)
             except Untrainable as reason:
                 missing: dict[str, Any] = {"attacker": attacker, "protocol": protocol, "chance": 0.5}
                 out += absent(["verification AUC"], str(reason), **missing)
@@ -90,7 +90,7 @@ class Verification(Probe):
         from updp.evaluation.probes.attacks.reconstruction import Unrebuildable, rebuild_films
 
         try:
-            linker, rows, _, _ = rebuild_films(inquiry.look)
+            linker, rows, _, _ = rebuild_films(inquiry.features)
         except Unrebuildable as reason:
             left_out.update({"A4": str(reason), "A4 own film": str(reason)})
             return
@@ -113,7 +113,7 @@ class Verification(Probe):
         pairs, curve = inquiry.pairs("another film"), []
         for share in sorted(inquiry.budget.sizes):
             try:
-                linker = adversary(inquiry.look, "A2", "another film", share if share < 1 else 0.999)
+                linker = adversary(inquiry.features, "A2", "another film", share if share < 1 else 0.999)
             except Untrainable:
                 continue
             curve.append([linker.patients, round(float(auc(pairs.same, linker.scores(pairs))), 4)])
@@ -121,14 +121,14 @@ class Verification(Probe):
         return with_detail(m, **{"size curve": curve, "size curve of": said})
 
 
-def _linker(look: Look, view: str, protocol: str) -> Linker:
+def _linker(features: Features, view: str, protocol: str) -> Linker:
     kind: Any = protocol if protocol == "own film" else "another film"
     if view == "A0 real":
-        return frozen(look, ("real", "real"))
+        return frozen(features, ("real", "real"))
     if view == "A0 inner":
-        return frozen(look, ("released", "released"))
+        return frozen(features, ("released", "released"))
     if view == "labels":
-        return by_findings(look, kind)
+        return by_findings(features, kind)
     if view == "A1 crossed":
-        return released_metric(look)
-    return adversary(look, view, kind)  # type: ignore[arg-type]
+        return released_metric(features)
+    return adversary(features, view, kind)  # type: ignore[arg-type]

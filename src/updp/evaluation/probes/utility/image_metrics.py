@@ -350,8 +350,8 @@ def frechet_without_bias(
     if not found.measured:
         return found
     rng = np.random.default_rng(seed)
-    people = np.unique(owners)
-    half = np.isin(owners, people[rng.permutation(len(people))[: len(people) // 2]])
+    distinct = np.unique(owners)
+    half = np.isin(owners, distinct[rng.permutation(len(distinct))[: len(distinct) // 2]])
     limit = _without_bias(a, b, owners, owners, rng)
     same = _without_bias(a[half], a[~half], owners[half], owners[~half], rng)
     shift = limit - found.value
@@ -366,8 +366,8 @@ def _without_bias(a: Floats, b: Floats, left: Any, right: Any, rng: np.random.Ge
         for _ in range(1 if share == 1.0 else 3):
             sides = []
             for x, owners in ((a, left), (b, right)):
-                people = np.unique(owners)
-                kept = people[rng.permutation(len(people))[: max(2, round(share * len(people)))]]
+                distinct = np.unique(owners)
+                kept = distinct[rng.permutation(len(distinct))[: max(2, round(share * len(distinct)))]]
                 sides.append(x[np.isin(owners, kept)])
             if min(map(len, sides)) > 2:
                 across.append(0.5 / len(sides[0]) + 0.5 / len(sides[1]))
@@ -388,12 +388,12 @@ def two_sample_test(
     x = np.concatenate([_features(real, "real features"), _features(released, "released features")])
     truth = np.repeat([False, True], [len(x) - len(np.asarray(released)), len(np.asarray(released))])
     owners = np.tile(np.asarray(patients), 2)
-    people = np.unique(owners)
-    if len(people) < 2 * FEWEST_PATIENTS:
-        why = str(TooFewPatients(len(people), 2 * FEWEST_PATIENTS))
-        return Measurement.missing(metric, why, n=len(people), chance=0.5, seed=seed)
-    part = np.random.default_rng(seed).permutation(len(people)) % 2
-    fold = part[np.searchsorted(people, owners)]
+    distinct = np.unique(owners)
+    if len(distinct) < 2 * FEWEST_PATIENTS:
+        why = str(TooFewPatients(len(distinct), 2 * FEWEST_PATIENTS))
+        return Measurement.missing(metric, why, n=len(distinct), chance=0.5, seed=seed)
+    part = np.random.default_rng(seed).permutation(len(distinct)) % 2
+    fold = part[np.searchsorted(distinct, owners)]
     scores = np.zeros(len(x))
     for k in (0, 1):
         model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=500))

@@ -3,7 +3,7 @@
 Qwen2.5-VL, Gemma-3 and Phi-3.5-vision from a folder on this machine, with the settings of the UPDP paper. The
 language model and the vision tower get adapters; what joins the two, called the merged layer there, is trained whole.
 `writer` gives the function that `report_generation.compare` wants in place of the embedded captioner.
-Nothing is downloaded. Which model is told apart how is in ``data/report_models.toml``.
+Nothing is downloaded. How models are recognised is in ``data/report_models.toml``.
 """
 
 from __future__ import annotations

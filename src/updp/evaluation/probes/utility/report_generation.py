@@ -94,15 +94,15 @@ def drawn(patients: NDArray[Any], *purpose: object) -> list[str]:
 
 def hospitals(exhibit: Exhibit, rows: NDArray[Any], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows of the local and of the transferring hospital: half of the patients each."""
-    people = drawn(exhibit.patients[rows], "hospital", seed)
-    ours = np.isin(exhibit.patients[rows], people[: len(people) // 2])
+    patients = drawn(exhibit.patients[rows], "hospital", seed)
+    ours = np.isin(exhibit.patients[rows], patients[: len(patients) // 2])
     return rows[ours], rows[~ours]
 
 
 def share_of(exhibit: Exhibit, rows: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
     """A share of the patients' rows; a smaller share is part of every larger one."""
-    people = drawn(exhibit.patients[rows], "share", seed)
-    kept = people[: max(1, round(share * len(people)))]
+    patients = drawn(exhibit.patients[rows], "share", seed)
+    kept = patients[: max(1, round(share * len(patients)))]
     return rows[np.isin(exhibit.patients[rows], kept)]
 
 
