@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from updp.training.figures import auc, aucs, band_power, psnr, recall_at, relative_power, ssim
+from updp.training.figures import auc, aucs, band_power, powers, psnr, recall_at, relative_power, ssim
 
 
 def test_auc_counts_pairs_in_order_and_ties_half():
@@ -43,3 +43,10 @@ def test_power_stands_in_the_band_of_its_frequency():
         assert max(power, key=power.get) == band
         assert relative_power(wave / 2, wave)[f"power {band}"] == pytest.approx(0.25, rel=1e-3)
     assert list(band_power(torch.rand(1, 1, 64, 64))) == ["4-8", "8-32"]
+
+
+def test_power_tells_how_to_change_a_film():
+    films = torch.rand(2, 1, 64, 64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    powers(films).sum().backward()
+    more = (films + 1e-2 * films.grad / films.grad.abs().max()).detach()
+    assert (powers(more) > powers(films)).all()

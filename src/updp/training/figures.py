@@ -34,7 +34,13 @@ def ssim(a: Tensor, b: Tensor) -> Tensor:
 
 
 def band_power(films: Tensor) -> dict[str, float]:
-    """Mean power of films N×1×S×S in each band that their size can hold.
+    """Mean power of films N×1×S×S in each band that their size can hold."""
+    held = [band for band in BANDS if band[1] <= films.shape[-1] // 2]
+    return {f"{low}-{high}": float(power) for (low, high), power in zip(held, powers(films), strict=True)}
+
+
+def powers(films: Tensor) -> Tensor:
+    """Mean power of films N×1×S×S in each band that their size can hold; differentiable.
 
     Under a Hann window: without one, the jump from one edge of a film to the other fills the upper bands.
     """
@@ -44,9 +50,9 @@ def band_power(films: Tensor) -> dict[str, float]:
     mean = (films[:, 0] * weight).sum((1, 2), keepdim=True) / weight.sum()
     power = torch.fft.rfft2((films[:, 0] - mean) * weight).abs().square().mean(0)
     down, along = torch.fft.fftfreq(size) * size, torch.arange(size // 2 + 1.0)
-    radius = (down[:, None] ** 2 + along[None] ** 2).sqrt()
-    held = [(low, high) for low, high in BANDS if high <= size // 2]
-    return {f"{low}-{high}": float(power[(radius >= low) & (radius < high)].mean()) for low, high in held}
+    radius = (down[:, None] ** 2 + along[None] ** 2).sqrt().to(films.device)
+    held = [(radius >= low) & (radius < high) for low, high in BANDS if high <= size // 2]
+    return torch.stack([power[band].mean() for band in held])
 
 
 def relative_power(films: Tensor, real: Tensor) -> dict[str, float]:

@@ -1,14 +1,15 @@
 """Stage `generator-finisher`: from half-way latents to a film in one call, against a critic.
 
 The mean squared error that diffusion learns by asks for the mean of all films that fit noisy latents. In few steps, and
-early in training, ribs and vessels average out. The finisher starts from the generator's own weights and learns
-low-rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et
-al. 2022, arXiv 2112.07804). The critic looks at features of ImageNet networks that stay as they are (Sauer et al. 2021,
+early in training, ribs and vessels average out. The finisher starts from the generator's own weights and learns low-
+rank changes of them with another aim: its films must not be told from real ones (denoising diffusion GAN, Xiao et al.
+2022, arXiv 2112.07804). The critic looks at features of ImageNet networks that stay as they are (Sauer et al. 2021,
 arXiv 2111.01007), at four depths each, and at whether a film fits what its text says. Two networks of different kinds
 (EfficientNet-Lite0, AlexNet) leave fewer faults unseen than one. What a film shows, as the representation that the
-generator takes, must come back in it. Half of the latents are noised real films, whose coarse grey values must come
-back; half are the generator's own, as it leaves them after some steps, or the finisher's film of them, noised back for
-a second look as the sampler does it. A generator that has a finisher already goes on with it.
+generator takes, must come back in it, and a batch has the power by band of the real films. Half of the latents are
+noised real films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some
+steps, or the finisher's film of them, noised back for a second look as the sampler does it. A generator that has a
+finisher already goes on with it.
 Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
 """
 
@@ -37,7 +38,7 @@ from updp.models.lpips import trunk_features
 from updp.models.samplers import alpha, sigma
 from updp.training.autoencoder import as_tensor
 from updp.training.corpus import Corpus
-from updp.training.figures import relative_power
+from updp.training.figures import powers, relative_power
 from updp.training.generator import Rows, Texts, token_batch
 from updp.training.loop import StageConfig
 from updp.training.prompts import ATTRIBUTES
@@ -57,9 +58,11 @@ AGAIN, AGAIN_FROM, AGAIN_TIMES = 0.5, 0.69, (0.42, 0.6)
 #: Weights of the losses beside the critic's: coarse grey values of the film, and squared error of the latents.
 MEANS, LATENTS, FITS = 10.0, 0.1, 0.5
 SHOW = 1.0  # weight of how far a film's representation is from that of the real film
+POWER = 1.0  # weight of how far a batch is from real films in power by band: shadows as deep, ribs as sharp
 #: Weight of guidance in the generator's own latents: it varies, so that the finisher does not depend on one.
 GUIDANCE, LESS_GUIDANCE = (1.5, 4.0), (1.0, 2.5)
 _EDITION = 2  # of how they are drawn
+_LITTLE = 1e-6  # of power: a film without any has a logarithm still
 _BEGIN, _RAMP = 30, 60  # steps before the critic counts, and until it counts in full
 FOUND = 2.0  # how much more often a film with findings is drawn than one without
 #: What the critic sees: blocks of EfficientNet-Lite0 and taps of AlexNet, their channels, and halvings of their maps.
@@ -320,22 +323,24 @@ class FinisherStage:
         film = self._film(made)
         means = (functional.avg_pool2d(film[:count], 8) - functional.avg_pool2d(real, 8)).abs().mean()
         loss: Tensor = MEANS * means + LATENTS * (made[:count] - clean).square().mean()
+        with torch.no_grad():
+            paired = real
+            if count < len(drawn_for):
+                others = as_tensor(self.corpus.films[drawn_for[count:]]).to(device)
+                paired = torch.cat([real, self._film(self.autoencoder.encode(others))])
+        ratio = (powers(film) + _LITTLE) / (powers(paired) + _LITTLE)
+        loss = loss + POWER * ratio.log().square().mean()
         if self.representation is not None:
-            loss = loss + SHOW * self._shows_otherwise(film, real, drawn_for[count:], draw_shift(rng, film.shape[-1]))
+            loss = loss + SHOW * self._shows_otherwise(film, paired, draw_shift(rng, film.shape[-1]))
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
         opposed = self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
         return opposed + loss
 
-    def _shows_otherwise(
-        self, made: Tensor, real: Tensor, further: NDArray[np.int64], seen: Callable[[Tensor], Tensor]
-    ) -> Tensor:
+    def _shows_otherwise(self, made: Tensor, real: Tensor, seen: Callable[[Tensor], Tensor]) -> Tensor:
         """How far the representations of made films are from those of the real films they were drawn for."""
         assert self.representation is not None
         self.representation.to(made.device)
         with torch.no_grad():
-            if len(further):
-                films = as_tensor(self.corpus.films[further]).to(made.device)
-                real = torch.cat([real, self._film(self.autoencoder.encode(films))])
             wanted = self.representation(seen(real))
         apart: Tensor = (self.representation(seen(made)) - wanted).square().mean()
         return apart
