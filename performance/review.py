@@ -50,6 +50,7 @@ out, study = map(Path, sys.argv[1:])
 ready = prepare(out, Key(bytes(range(32))), study=study, source=out.parent / "export", classify=False)
 if not ready.desk.index.has_originals():
     ready.desk.index.keep_originals(ready.desk._studies())
+ready.desk.verification = ready.desk._verify()
 print(*(link.address for link in ready.links), flush=True)
 ready.server.run(sockets=[ready.listening])
 """
@@ -166,7 +167,7 @@ class Served:
         self.child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.child.stdout is not None
         officer, self.reader, *_ = self.child.stdout.readline().split()
-        print(f"{films} films: server ready after {time.perf_counter() - begin:.2f} s", flush=True)
+        print(f"{films} films: release checked and server ready after {time.perf_counter() - begin:.2f} s", flush=True)
         self.browser, self.films, self.base = browser, films, officer.partition("/enter")[0]
         self.page = self.tab()
         self.page.goto(officer)

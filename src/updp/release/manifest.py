@@ -46,6 +46,8 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 #: Rows a Parquet row group: large enough to compress, small enough to stream.
 _GROUP = 8192
+#: Rows held as Python objects at a time: these take far more memory than the row group.
+_HELD = 256
 #: Rows of one file; a release of more films has several, and a list of checksums for every shard.
 MOST = 100_000
 
@@ -106,7 +108,7 @@ def _write_file(path: Path, rows: Iterator[Mapping[str, Any]]) -> int:
 
 
 def read(release: Path) -> Iterator[dict[str, Any]]:
-    """Rows of the manifest of a release, a row group at a time."""
+    """Rows of the manifest of a release, a few at a time."""
     import pyarrow.parquet as pq
 
     files = manifest_files(release)
@@ -114,7 +116,7 @@ def read(release: Path) -> Iterator[dict[str, Any]]:
         raise FileNotFoundError(f"{release} has no manifest")
     for path in files:
         with pq.ParquetFile(path) as table:
-            for batch in table.iter_batches(_GROUP):
+            for batch in table.iter_batches(_HELD, use_threads=False):
                 yield from batch.to_pylist()
 
 

@@ -45,6 +45,7 @@ from updp.release.assemble import Outcome, finished
 from updp.release.signature import public_key
 from updp.release.vault import BadVault, unseal
 from updp.release.verify import Verification, verify
+from updp.review.aside import aside
 from updp.review.index import Index, Measures
 
 if TYPE_CHECKING:
@@ -133,7 +134,15 @@ class Desk:
         self._stop = threading.Event()
         self._strip = lru_cache(maxsize=128)(self._make_strip)
         self._decisions: tuple[tuple[int, int], Decisions] | None = None
-        self.index.build(self.folder, self.out)
+        self._bring_up_to_date()
+
+    def _bring_up_to_date(self) -> None:
+        """Make the index anew if the release is another one than it was."""
+        if not self.index.is_of(self.folder):
+            aside(self.index.build, self.folder, self.out)
+
+    def _verify(self) -> Verification:
+        return aside(verify, self.folder, trusted=public_key(self.key))
 
     def _settings(self) -> dict[str, Any]:
         """Source and full policy as the run noted them; nothing of an output that is older than the note."""
@@ -191,7 +200,7 @@ class Desk:
         """Check the release, find the originals and measure films, as far as that was not done before."""
         try:
             if self.verification is None:
-                self.verification = verify(self.folder, trusted=public_key(self.key))
+                self.verification = self._verify()
             if self.source is not None:
                 self.looking = Work("finding originals", running=True)
                 if not self.index.has_originals():
@@ -456,9 +465,9 @@ class Desk:
                 limit=self.run.get("limit"),
                 progress=progress,
             )
-            self.index.build(self.folder, self.out)
+            self._bring_up_to_date()
             self._strip.cache_clear()
-            self.verification = verify(self.folder, trusted=public_key(self.key))
+            self.verification = self._verify()
         except Exception as error:  # shown on the page
             log.debug("apply: %s", whereabouts(error))
             own = type(error).__module__.startswith("updp.")

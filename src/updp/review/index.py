@@ -40,6 +40,16 @@ CREATE TABLE originals (ref TEXT PRIMARY KEY, sealed BLOB);
 CREATE INDEX by_likeness ON films (likeness);
 CREATE INDEX by_seen ON films (seen);
 """
+_COLUMNS = "PRAGMA table_info(films)"
+#: A row of the manifest, before vault and measures are looked up.
+_FILM = """
+INSERT INTO films (place, release_id, patient, view, labels, decided, file_name, shard, has_report, labels_from)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_AS_BEFORE = """
+UPDATE films SET (likeness, seen) =
+  (SELECT before.likeness, before.seen FROM before WHERE before.film = films.file_name || films.decided)
+"""
 #: Of the tables above: an index of another one is made anew.
 VERSION = 2
 #: Bytes of a DICOM file in which its header ends.
@@ -90,60 +100,52 @@ class Index:
         base.execute("PRAGMA synchronous=NORMAL")
         return base
 
-    def build(self, release: Path, out: Path) -> bool:
-        """Make the index of a release unless it is there; returns whether it was made."""
-        digest = f"{VERSION} {manifest.digest(release)}"
+    def is_of(self, release: Path) -> bool:
+        """Whether the index is there, and of this state of the release."""
         try:
-            with closing(self._open()) as base:
-                row = base.execute("SELECT value FROM about WHERE name = 'manifest'").fetchone()
-                if row is not None and row["value"] == digest:
-                    return False
+            row = self._ask_one("SELECT value FROM about WHERE name = 'manifest'")
         except sqlite3.OperationalError:  # no index yet, or one of another version
-            pass
+            return False
         except sqlite3.DatabaseError:  # damaged
             for name in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + name).unlink(missing_ok=True)
-        measured = self._measured()
+            return False
+        return row is not None and row["value"] == _state(release)
+
+    def build(self, release: Path, out: Path) -> None:
+        """Make the index of a release, whatever there was before."""
         try:
             with closing(self._open()) as base, base:  # until it is whole, pages read the one before
                 base.execute("BEGIN IMMEDIATE")
+                self._set_aside(base)
                 for statement in _TABLES.split(";"):
                     base.execute(statement)
-                refs = {link["release_id"]: link["ref"] for link in open_vault(out / "vault", self.key)
-                        if link.get("release_id")}  # fmt: skip
-                places = ", ".join("?" * 13)
-                base.executemany(f"INSERT INTO films VALUES ({places})", self._rows(release, refs, measured))
+                # Row by row: neither the manifest nor the vault is ever held whole.
+                base.executemany(_FILM, _rows(release))
+                links = ((link["ref"], name) for link in open_vault(out / "vault", self.key)
+                         if (name := link.get("release_id")))  # fmt: skip
+                base.executemany("UPDATE films SET ref = ? WHERE release_id = ?", links)
+                base.execute(_AS_BEFORE)
+                base.execute("DROP TABLE before")
                 base.executemany(  # films of one id share their ref
                     "INSERT INTO quarantine VALUES (?, ?, ?, 1) ON CONFLICT (ref) DO UPDATE SET films = films + 1",
                     _kept_back(out),
                 )
-                base.execute("INSERT INTO about VALUES ('manifest', ?)", (digest,))
+                base.execute("INSERT INTO about VALUES ('manifest', ?)", (_state(release),))
             os.chmod(self.path, 0o600)
         except sqlite3.Error:
             raise OutputError("the index of the review page cannot be written; is the disk full?") from None
-        return True
 
-    def _measured(self) -> dict[str, Measures]:
-        """What was measured of films before a part of them was made again; not of those that an officer decided on."""
-        try:
-            with closing(self._open()) as base:
-                rows = base.execute("SELECT file_name, decided, likeness, seen FROM films "
-                                    "WHERE decided NOT LIKE '%review %'").fetchall()  # fmt: skip
-        except sqlite3.Error:
-            return {}
-        return {row["file_name"] + row["decided"]: (row["likeness"], row["seen"]) for row in rows}
-
-    def _rows(
-        self, release: Path, refs: Mapping[str, str], measured: Mapping[str, Measures]
-    ) -> Iterator[tuple[Any, ...]]:
-        for place, row in enumerate(manifest.read(release)):
-            decided = _words(json.loads(row["decided"] or "{}"))
-            labels = None if row["labels"] is None else "|" + "".join(f"{name}|" for name in row["labels"])
-            yield (
-                place, row["release_id"], refs.get(row["release_id"]), row["patient"], row["view"], labels, decided,
-                row["file_name"], row["shard"], row["has_report"], row["labels_from"],
-                *measured.get(row["file_name"] + decided, (None, None)),
-            )  # fmt: skip
+    @staticmethod
+    def _set_aside(base: sqlite3.Connection) -> None:
+        """Keep what was measured of films before a part of them is made again; not of those an officer decided on."""
+        base.execute("DROP TABLE IF EXISTS before")
+        base.execute("CREATE TABLE before (film TEXT PRIMARY KEY, likeness REAL, seen REAL)")
+        if {"file_name", "decided", "likeness", "seen"} <= {row["name"] for row in base.execute(_COLUMNS)}:
+            base.execute(
+                "INSERT OR REPLACE INTO before SELECT file_name || decided, likeness, seen FROM films "
+                "WHERE decided NOT LIKE '%review %'"
+            )
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
@@ -288,15 +290,16 @@ class Index:
                     if any(map(pattern.search, report["sections"].values())):
                         names.add(report["release_id"])
         out = []
-        for row in self._ask("SELECT release_id, ref, file_name FROM films"):
-            path = release / row["file_name"]
-            if row["release_id"] not in names and path.suffix == ".dcm":
-                with path.open("rb") as film:
-                    header = film.read(_HEADER).decode("latin-1").lower()
-                if any(one in header for one in stored):
-                    names.add(row["release_id"])
-            if row["release_id"] in names and row["ref"]:
-                out.append(row["ref"])
+        with closing(self._open()) as base:
+            for row in base.execute("SELECT release_id, ref, file_name FROM films ORDER BY place"):
+                path = release / row["file_name"]
+                found = row["release_id"] in names
+                if not found and path.suffix == ".dcm":
+                    with path.open("rb") as film:
+                        header = film.read(_HEADER).decode("latin-1").lower()
+                    found = any(one in header for one in stored)
+                if found and row["ref"]:
+                    out.append(row["ref"])
         return out
 
 
@@ -308,14 +311,28 @@ def _fits(text: str, code: str) -> bool:
     return True
 
 
+def _state(release: Path) -> str:
+    return f"{VERSION} {manifest.digest(release)}"
+
+
+def _rows(release: Path) -> Iterator[tuple[Any, ...]]:
+    for place, row in enumerate(manifest.read(release)):
+        labels = None if row["labels"] is None else "|" + "".join(f"{name}|" for name in row["labels"])
+        yield (
+            place, row["release_id"], row["patient"], row["view"], labels, _words(json.loads(row["decided"] or "{}")),
+            row["file_name"], row["shard"], row["has_report"], row["labels_from"],
+        )  # fmt: skip
+
+
 def _kept_back(out: Path) -> Iterator[tuple[str, str, str]]:
     try:
-        lines = (out / "quarantine.jsonl").read_bytes().splitlines()
+        lines = (out / "quarantine.jsonl").open("rb")
     except OSError:
         return
-    for line in lines:
-        entry = json.loads(line)
-        yield entry["ref"], entry["station"], entry["reason"]
+    with lines:
+        for line in lines:
+            entry = json.loads(line)
+            yield entry["ref"], entry["station"], entry["reason"]
 
 
 def _words(decided: Mapping[str, Any]) -> str:
