@@ -127,8 +127,8 @@ def bench_reports(
     about = {"model": facts.name, "films": len(sample), "scored": len(asked), "patients": patients,
              "method": chosen.label, "settings": asdict(lora)}  # fmt: skip
     write_bytes(out / "reports.md", markdown(measured, about).encode())
-    told = {"about": about, "measurements": [m.to_json() for m in measured]}
-    write_bytes(out / "reports.json", (json.dumps(told, indent=1) + "\n").encode())
+    result = {"about": about, "measurements": [m.to_json() for m in measured]}
+    write_bytes(out / "reports.json", (json.dumps(result, indent=1) + "\n").encode())
     return measured
 
 

@@ -134,8 +134,8 @@ def controls(exhibit: Exhibit, released: Pairs, seed: int) -> dict[str, Pairs]:
     rows, owners = released.rows, exhibit.patients[released.rows]
     labels = np.nan_to_num(exhibit.labels[rows])
     donors = []
-    for row, owner, told in zip(rows, owners, labels, strict=True):
-        apart = np.abs(labels - told).sum(1) + np.where(owners == owner, np.inf, 0)
+    for row, owner, own in zip(rows, owners, labels, strict=True):
+        apart = np.abs(labels - own).sum(1) + np.where(owners == owner, np.inf, 0)
         nearest = rows[apart == apart.min()] if np.isfinite(apart).any() else np.array([row])
         donors.append(int(rng.choice(nearest)))
     return {
