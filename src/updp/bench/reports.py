@@ -113,14 +113,15 @@ def bench_reports(
         return load(vlm, lora, device=device, precision=kind, trust_code=trust_code)
 
     writer = _Writer(exhibit, build, lora, facts.key, cache, out / ".cache" / "checkpoints", say)
-    how: dict[str, Any] = {"java": java, "cache": cache}
-    measured = compare(exhibit, asked, train, [plan], writer.write, effort, seed, weights=weights, **how)
+    measured = compare(
+        exhibit, asked, train, [plan], writer.write, effort, seed, java=java, cache=cache, weights=weights
+    )
     references = [exhibit.real_texts[i] for i in asked]
-    texts = (references, writer.write([], asked, seed), exhibit.patients[asked])
+    written, people = writer.write([], asked, seed), exhibit.patients[asked]
     options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "regime": ZERO_SHOT}
     normaliser = R2Gen.fit(exhibit.real_texts[i] for i in train)
-    untaught = text_measures(*texts, normaliser=normaliser, **how, **options)
-    measured = [*measured, *untaught, *weights.measures(*texts, **options)]
+    untaught = text_measures(references, written, people, normaliser=normaliser, java=java, cache=cache, **options)
+    measured = [*measured, *untaught, *weights.measures(references, written, people, **options)]
     about = {"model": facts.name, "films": len(sample), "scored": len(asked), "patients": patients,
              "method": chosen.label, "settings": asdict(lora)}  # fmt: skip
     write_bytes(out / "reports.md", markdown(measured, about, weights.metrics).encode())

@@ -16,7 +16,6 @@ from updp.evaluation.probes.utility.text_metrics import (
     R2Gen,
     Weights,
     bert_score,
-    bleu,
     bleu_counts,
     bleu_of_counts,
     clean_r2gen,
@@ -91,6 +90,10 @@ def fake_meteor(monkeypatch, printed: str = METEOR_COUNTS):
 
 
 # BLEU ----------------------------------------------------------------------------------------------------------------
+
+
+def bleu(references: list[str], hypotheses: list[str], n: int = 4) -> float:
+    return bleu_of_counts(bleu_counts([r.split() for r in references], [h.split() for h in hypotheses]), n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -192,7 +195,7 @@ def test_meteor_names_what_is_missing(monkeypatch):
 @pytest.mark.skipif(shutil.which("java") is None, reason="METEOR 1.5 is a Java program")
 def test_meteor_by_java_gives_the_recorded_figure():
     pytest.importorskip("pycocoevalcap")
-    assert text.meteor(REFERENCES, HYPOTHESES) == pytest.approx(COCO_METEOR, abs=1e-9)
+    assert text.meteor_of_counts(text.meteor_counts(REFERENCES, HYPOTHESES)) == pytest.approx(COCO_METEOR, abs=1e-9)
 
 
 def test_meteor_exact_stem_orders_texts_and_matches_stems():

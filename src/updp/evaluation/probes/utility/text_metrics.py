@@ -166,13 +166,6 @@ def bleu_of_counts(counts: ArrayLike, n: int = 4, weights: ArrayLike | None = No
     return score if weights is not None and np.ndim(weights) == 2 else float(score[0])
 
 
-def bleu(references: Sequence[str], hypotheses: Sequence[str], n: int = 4) -> float:
-    """Corpus BLEU-n of texts whose tokens are split by spaces."""
-    checked(references, hypotheses)
-    counts = bleu_counts([r.split() for r in references], [h.split() for h in hypotheses], max(n, 4))
-    return float(bleu_of_counts(counts, n))
-
-
 # ROUGE-L -------------------------------------------------------------------------------------------------------------
 
 
@@ -257,11 +250,6 @@ def meteor_of_counts(counts: ArrayLike, weights: ArrayLike | None = None) -> Any
         fragmentation = total[:, 20] / ((total[:, 21] + total[:, 22]) / 2)
         score = np.nan_to_num(f_mean * (1 - gamma * fragmentation**beta))
     return score if weights is not None and np.ndim(weights) == 2 else float(score[0])
-
-
-def meteor(references: Sequence[str], hypotheses: Sequence[str]) -> float:
-    """Corpus METEOR 1.5, by Java."""
-    return float(meteor_of_counts(meteor_counts(references, hypotheses)))
 
 
 def meteor_exact_stem(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
