@@ -41,7 +41,7 @@ def test_every_method_has_its_figures_and_the_answer_of_the_gate():
     assert "| keep | 1.00 [0.99, 1.00] | 0.50 [0.49, 0.50] | 1.00 [0.99, 1.00] | 0.50 [0.49, 0.50] | failed |" in text
     assert "| donor | 0.50 [0.48, 0.52] | 0.00 [-0.02, 0.02] |" in text
     assert "| updp (search=report) 0.5 |" in text
-    assert "failed, for want of patients |" in text
+    assert "failed: too few patients |" in text
     assert "| 2 | 4 (10%) |" in text
     assert "| updp (search=report) 0.5 | not measured: too few patients |" in text
     assert "Of other methods the question does not arise" in text

@@ -4,21 +4,26 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.conftest import Hospital, sweep
 from tests.evaluation.fake_probes import Budget, Fixed, PixelLinkage, figure
 from tests.evaluation.probes.attacks import hospital
 from tests.evaluation.probes.utility import small
+from updp.bench import frontier
 from updp.bench import methods as module
-from updp.bench.evidence import evidence, rows_of
+from updp.bench.evidence import FIDELITY, FILM, SKILL, Column, evidence, rows_of
+from updp.bench.identity import ADAPTED, REAL
 from updp.bench.methods import BadBench, Row, bench_methods, cell, markdown, published
 from updp.core.measurement import Measurement
+from updp.core.questions import QUESTIONS
 from updp.domains.chest import PACK
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.evaluate import run_probes
 from updp.evaluation.probes import probes as find_probes
 from updp.evaluation.probes.base import Budget as Attacks
+from updp.evaluation.probes.utility.image_metrics import power_by_band
 from updp.evaluation.probes.utility.text_metrics import R2Gen, text_measures
 from updp.methods import METHODS, UnknownMethod
 
@@ -230,12 +235,17 @@ def test_every_column_is_filled_by_a_probe_the_bench_runs(tmp_path):
     lean = hospital.SMALL.but(rebuilt=0)
     measured += run_probes(hospital.exhibit(patients=28), hospital.simple_pack(tmp_path), lean, 0, probes=frozen)
     assert not any(m.detail.get("failed") for m in measured)
+    wide = np.random.default_rng(0).random((10, 128, 128))  # the films above are too small for the upper bands
+    measured += power_by_band(wide, wide, [f"p{n}" for n in range(10)], seed=0)
     regime = "transfer de-identified"
     texts = text_measures(
         ["the heart"], ["the heart"], ["p"], seed=0, normaliser=R2Gen(["the heart"]), java=False, regime=regime
     )
     row = Row(Setting("keep"), (*measured, *texts), 1.0, 0, 6)
-    columns = [*module.PRIVACY, *module.UTILITY]
+    columns = [*module.PRIVACY, *module.UTILITY, *FILM, *SKILL, *FIDELITY, *frontier.COLUMNS, ADAPTED, REAL]
+    bounds = [bound for question in QUESTIONS.values() for bound in question.bounds]
+    metrics = [metric for bound in bounds for metric in bound.metrics if bound.limit != "max_residual_phi"]
+    columns += [Column(metric, metric) for metric in metrics]
     assert [c.heading for c in columns if row.find(c.metric, **c.fields) is None] == []
     for what in ("age", "sex"):
         assert all(row.find(f"{what} accuracy", attacker=how) for how in ("frozen", "retrained"))

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.conftest import Hospital, sweep
+from tests.evaluation.probes.utility.fake_radeval import install, radgraph_weights
 from tests.evaluation.probes.utility.test_lora import gemma, phi, qwen
 from updp.bench import reports
 from updp.bench.methods import BadBench
@@ -46,7 +47,9 @@ def test_four_regimes_are_learned_written_and_resumed(source, model, tmp_path, c
     monkeypatch.setattr(reports, "text_measures", lambda *given, **options: [])  # METEOR needs Java; not tested here
     monkeypatch.setattr("updp.evaluation.probes.utility.report_generation.text_measures", lambda *given, **how: [])
     out = tmp_path / "out"
-    monkeypatch.setattr("sys.argv", ["updp", *arguments(source, model, out)])
+    install(monkeypatch)
+    radgraph = ["--radgraph", str(radgraph_weights(tmp_path / "radgraph", str(tmp_path)))]
+    monkeypatch.setattr("sys.argv", ["updp", *arguments(source, model, out), *radgraph])
 
     def run():
         with pytest.raises(SystemExit) as done:
@@ -62,7 +65,11 @@ def test_four_regimes_are_learned_written_and_resumed(source, model, tmp_path, c
     facts = json.loads((out / "reports.json").read_text())
     named = {m["regime"] for m in facts["measurements"]}
     assert {"transfer raw", "transfer de-identified", "local only, 100% of local"} <= named
-    assert "47.01" in (out / "reports.md").read_text()
+    named = {m["regime"] for m in facts["measurements"] if m["metric"] == "RadGraph-F1 [radgraph-xl, partial, RG_ER]"}
+    assert len(named) == 5
+    table = (out / "reports.md").read_text()
+    assert "47.01" in table
+    assert "| 40.0 [40.0, 40.0] |" in table
     assert sweep(out, skip=(".cache",)) == []
     assert "fine-tuning on" not in run()
 

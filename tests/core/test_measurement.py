@@ -47,7 +47,7 @@ def test_what_was_not_measured_survives_json_without_nan():
     ("changes", "message"),
     [
         ({"better": "bigger"}, "better is one of"),
-        ({"low": 0.8}, "upside down"),
+        ({"low": 0.8}, "ends in the wrong order"),
         ({"value": math.nan}, "must be finite"),
         ({"high": math.inf}, "must be finite"),
         ({"n": -1}, "n is -1"),

@@ -38,6 +38,19 @@ def test_an_error_names_the_line_it_comes_from(text, where):
     assert where in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[metod]\n", "metod: no section 'metod'; did you mean 'method'? there are: source, header"),
+        ("[method]\nnam = 'x'\n", "policy:2: method.nam: no key 'nam'; did you mean 'name'? there are: name, strength"),
+    ],
+)
+def test_an_unknown_name_is_said_with_the_nearest_and_all_there_are(text, said):
+    with pytest.raises(BadPolicy) as caught:
+        Policy.parse(text)
+    assert said in str(caught.value)
+
+
 def test_every_fault_is_told_at_once():
     with pytest.raises(BadPolicy) as caught:
         Policy.parse("[image]\nsize = 3\nfit = 'x'\n")

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.models.linear_start import start_from_components
 from updp.models.autoencoder import Autoencoder
 
 
@@ -13,7 +14,7 @@ def films():
 
 def test_untrained_it_is_the_best_linear_code(films):
     model = Autoencoder(channels=4, width=16)
-    model.start_from_components(films)
+    start_from_components(model, films)
     patches = torch.nn.functional.unfold(films, 16, stride=16).transpose(1, 2).reshape(-1, 256)
     centred = patches - patches.mean(0)
     _, values, _ = torch.linalg.svd(centred, full_matrices=False)
@@ -24,7 +25,7 @@ def test_untrained_it_is_the_best_linear_code(films):
 
 def test_latents_are_normalised_by_channel(films):
     model = Autoencoder(channels=4, width=16)
-    model.start_from_components(films)
+    start_from_components(model, films)
     latents = model.encode(films)
     assert latents.shape == (12, 4, 4, 4)
     assert latents.mean((0, 2, 3)).abs().max() < 1e-4
@@ -33,7 +34,7 @@ def test_latents_are_normalised_by_channel(films):
 
 def test_films_come_back_in_range_and_gradients_reach_the_film(films):
     model = Autoencoder(channels=4, width=16)
-    model.start_from_components(films)
+    start_from_components(model, films)
     x = films[:2].clone().requires_grad_()
     model.decode(model.encode(x)).sum().backward()
     assert x.grad is not None
@@ -45,7 +46,7 @@ def test_films_come_back_in_range_and_gradients_reach_the_film(films):
 
 def test_long_batches_give_what_short_ones_give(films):
     model = Autoencoder(channels=4, width=16).eval()
-    model.start_from_components(films)
+    start_from_components(model, films)
     many = films.repeat(4, 1, 1, 1)
     assert torch.allclose(model.encode(many)[:12], model.encode(films), atol=1e-5)
 

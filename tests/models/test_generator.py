@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.models.linear_start import start_from_components
 from updp.models.autoencoder import Autoencoder
 from updp.models.generator import Condition, Generator, UNet, join
 from updp.models.samplers import alpha, sigma
@@ -19,7 +20,7 @@ def generator():
     for p in unet.parameters():  # zero-initialised layers would hide what the text does
         torch.nn.init.normal_(p, std=0.05)
     films = torch.rand(8, 1, 64, 64)
-    autoencoder.start_from_components(films)
+    start_from_components(autoencoder, films)
     for module in (vlm, autoencoder, unet):
         module.eval().requires_grad_(False)
     return Generator(unet, autoencoder, vlm, size=64)

@@ -125,9 +125,11 @@ def test_a_role_the_pack_does_not_fill_is_named(folder):
 
 
 def test_an_unknown_pack_lists_the_known_ones(tmp_path):
-    with pytest.raises(PackError, match=r"no pack .nowhere.: not a folder with pack\.toml, nor an installed pack"):
+    with pytest.raises(PackError, match="no installed pack 'nowhere'; there are: cxr256"):
         load_pack("nowhere")
-    with pytest.raises(PackError, match="no pack"):
+    with pytest.raises(PackError, match=r"no installed pack 'cxr256-3'; did you mean 'cxr256(-2)?'\?"):
+        load_pack("cxr256-3")
+    with pytest.raises(PackError, match="no installed pack"):
         load_pack(tmp_path)
 
 

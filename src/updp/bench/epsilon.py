@@ -1,4 +1,4 @@
-"""`updp bench epsilon`: what a privacy budget buys in mode `ldp` of UPDP, from epsilon 1 to 100.
+"""`updp bench epsilon`: how near prompts of mode `ldp` come to their films, by privacy budget from 1 to 100.
 
 For validation films, words are drawn at each budget by the exponential mechanism, and the prompts are scored against
 their films by the vlm and by a second one that is never drawn by. Beside them stand the two ends: words drawn without
@@ -46,7 +46,7 @@ class Row:
     epsilon_word: float
     score: Interval
     judge: Interval | None
-    kept: Interval  # gain over blind words, as a share of that of the best words
+    kept: Interval  # gain over words drawn without the film, as a share of that of the best words
     films: int
 
 

@@ -151,7 +151,7 @@ def _record(row: Row, heading: str) -> list[str]:
     found = [m for m in row.measurements if m.question == "record" and m.measured]
     costs: Mapping[str, Any] = next((m.detail["min_cell"] for m in found if "min_cell" in m.detail), {})
     return [
-        f"{heading} What the record tells",
+        f"{heading} What the record reveals",
         "",
         "The same for every method, since each release publishes labels and view.",
         "",
@@ -180,7 +180,7 @@ def _film_question(row: Row) -> str:
     asked = {"film": QUESTIONS["film"]}
     verdict = judge(GatePolicy(), released=1, quarantined=0, disjoint=True, evidence=found, questions=asked)
     check = verdict.check("film")
-    return f"{check.outcome}, for want of patients" if check.more_patients else str(check.outcome)
+    return f"{check.outcome}: too few patients" if check.more_patients else str(check.outcome)
 
 
 def _use(rows: Sequence[Row], heading: str) -> list[str]:
@@ -220,12 +220,12 @@ def _fidelity(rows: Sequence[Row], heading: str) -> list[str]:
 
 def _membership(rows: Sequence[Row], heading: str) -> list[str]:
     asked = [(row, m) for row in rows if (m := row.find("strongest membership")) is not None and m.exemption is None]
-    told = [[row.name, cell(m, False) if m.measured else f"not measured: {m.reason}"] for row, m in asked]
-    rest = "other methods" if told else "these methods"
+    lines = [[row.name, cell(m, False) if m.measured else f"not measured: {m.reason}"] for row, m in asked]
+    rest = "other methods" if lines else "these methods"
     return [
         f"{heading} Whose films trained the method",
         "",
-        *(table_lines(["method", "membership"], told) if told else []),
+        *(table_lines(["method", "membership"], lines) if lines else []),
         f"Of {rest} the question does not arise: they learned from no image, or from none of these patients.",
         "",
     ]

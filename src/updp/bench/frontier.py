@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from updp.bench.evidence import Column, Row
-from updp.bench.methods import BEYOND, RELATIVE, SPLITS, BadBench, measured_row, packs_of_settings
+from updp.bench.methods import BEYOND, RELATIVE, BadBench, measured_row, take_unseen
 from updp.core.markdown import table_lines
 from updp.core.policy import GatePolicy
 from updp.core.registry import unknown
 from updp.core.storage import write_bytes
 from updp.evaluation import charts
-from updp.evaluation.cohort.load import private
-from updp.evaluation.cohort.sample import pack_for, take_sample
+from updp.evaluation.cohort.sample import pack_for
 from updp.evaluation.cohort.settings import MethodPlan, placed, read_plan, settings
-from updp.evaluation.cohort.unseen import unseen
 from updp.evaluation.evaluate import budget_of, pack_facts
 from updp.evaluation.intervals import Interval
 from updp.evaluation.report import point_of, points
@@ -96,17 +94,7 @@ def bench_frontier(
     """
     chosen = [placed(plan, source) for plan in plans] if plans is not None else every_method(source, names, weights)
     todo = settings(chosen, None, pack)
-    place = unseen(packs_of_settings(todo, pack))
-    private(out)
-    sample = take_sample(
-        source,
-        films,
-        splits=SPLITS,
-        seed=seed,
-        layout=layout,
-        cache=out / ".cache" / "films",
-        place=place,
-    )
+    sample = take_unseen(source, films, out, todo, pack, seed, layout)
     judges = pack_for(sample, pack)
     counted = len({study.patient_id for study in sample.studies})
     say(f"{len(sample)} films of {counted} patients that trained no model; {len(todo)} settings")

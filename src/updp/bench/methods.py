@@ -120,20 +120,7 @@ def bench_methods(
         raise BadBench(unknown("table", wrong[0], ASKED))
     plans = [one if isinstance(one, str) else placed(one, source) for one in methods]
     todo = settings(plans, strengths, pack)
-    private(out)
-    films_kept = out / ".cache" / "films"
-    place = unseen(packs_of_settings(todo, pack))
-    sample = take_sample(
-        source,
-        films,
-        splits=SPLITS,
-        seed=seed,
-        layout=layout,
-        domain=domain,
-        cache=films_kept,
-        place=place,
-        per_patient=PER_PATIENT,
-    )
+    sample = take_unseen(source, films, out, todo, pack, seed, layout, domain=domain, per_patient=PER_PATIENT)
     models = pack_for(sample, pack)
     budget = budget_of(quick)
     if "evidence" in tables:
@@ -160,6 +147,26 @@ def bench_methods(
     }
     _write(rows, about, tables, out)
     return rows
+
+
+def take_unseen(
+    source: Path,
+    films: int,
+    out: Path,
+    todo: Sequence[Setting],
+    pack: str | None,
+    seed: int,
+    layout: str | None,
+    **more: Any,
+) -> Sample:
+    """Films of patients who trained no pack of a bench, kept in ``out``; ``more`` goes to ``take_sample``.
+
+    Methods without weights, or with weights of another pack, end here, before any film is read.
+    """
+    place = unseen(packs_of_settings(todo, pack))
+    private(out)
+    kept = out / ".cache" / "films"
+    return take_sample(source, films, splits=SPLITS, seed=seed, layout=layout, cache=kept, place=place, **more)
 
 
 def measured_row(

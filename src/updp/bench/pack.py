@@ -250,14 +250,14 @@ def bench_membership(pack: Pack, corpus: Corpus, rng: np.random.Generator, patie
     """
     labelled, sources = corpus.labelled(), corpus.sources()
     unseen = "test" if (corpus.splits == "test").any() else "val"
-    told = labelled & np.isin(sources, np.unique(sources[labelled & (corpus.splits == unseen)]))
+    usable = labelled & np.isin(sources, np.unique(sources[labelled & (corpus.splits == unseen)]))
     generator: Any = pack.generator
     means: dict[bool, list[float]] = {}
     for member, split in ((True, "train"), (False, unseen)):
-        patients_of_split = np.unique(corpus.patients[told & (corpus.splits == split)])
+        patients_of_split = np.unique(corpus.patients[usable & (corpus.splits == split)])
         means[member] = []
         for person in rng.permutation(patients_of_split)[:patients]:
-            rows = np.flatnonzero(told & (corpus.patients == person))[:4]
+            rows = np.flatnonzero(usable & (corpus.patients == person))[:4]
             films = films_of(corpus, rows)
             clean = generator.autoencoder.encode(films)
             # An attacker who holds the films and the pack knows what they show.

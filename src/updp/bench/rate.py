@@ -1,4 +1,4 @@
-"""`updp bench rate`: what the code of DCM-DeID tells of findings and of identity, by its length in bits.
+"""`updp bench rate`: what the code of DCM-DeID reveals of findings and of identity, by its length in bits.
 
 The code is cut after 1, 2, 4 … channels. At each rate a linear reader of every finding and a linking metric are fitted
 to codes of one half of the patients, and scored on the other half: mean AUC of the findings that have enough films, and
@@ -195,8 +195,8 @@ def _over(patients: Any, statistic: Callable[[NDArray[np.intp]], float], seed: i
 
 
 def _line(row: Row) -> str:
-    told = f"findings {cell(row.findings, 3)}, identity {cell(row.identity, 3)}"
-    return f"{row.channels} channels: {cell(row.bits, 1)} bits, {told}"
+    figures = f"findings {cell(row.findings, 3)}, identity {cell(row.identity, 3)}"
+    return f"{row.channels} channels: {cell(row.bits, 1)} bits, {figures}"
 
 
 def markdown(rows: Sequence[Row]) -> str:

@@ -50,7 +50,7 @@ from updp.evaluation.probes.utility.report_generation import (
     keep_texts,
     regimes,
 )
-from updp.evaluation.probes.utility.text_metrics import R2GEN, R2Gen, text_measures
+from updp.evaluation.probes.utility.text_metrics import R2GEN, R2Gen, Weights, text_measures
 
 if TYPE_CHECKING:
     from updp.evaluation.cohort.exhibit import Exhibit
@@ -74,6 +74,7 @@ def bench_reports(
     precision: str = "bfloat16",
     trust_code: bool = False,
     java: bool = True,
+    weights: Weights = Weights(),  # noqa: B008
     seed: int = 0,
     layout: str | None = None,
     say: Say = print,
@@ -86,7 +87,8 @@ def bench_reports(
         raise BadBench(f"no precision {precision}; use bfloat16, float16 or float32")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise BadBench("no GPU is available; --device cpu works too, and takes days for a real model")
-    # The folder, what it needs and what there is, before any film is read.
+    # The folders, what they need and what there is, before any film is read.
+    weights.check()
     facts = look_at(vlm, lora, kind, trust_code=trust_code)
     say(facts.describe())
     enough_memory(facts, memory_free(device))
@@ -110,25 +112,21 @@ def bench_reports(
     def build() -> ReportModel:
         return load(vlm, lora, device=device, precision=kind, trust_code=trust_code)
 
-    desk = _Desk(exhibit, build, lora, facts.key, cache, out / ".cache" / "checkpoints", say)
-    measured = compare(exhibit, asked, train, [plan], desk.write, effort, seed, java=java, cache=cache)
-    untaught = text_measures(
-        [exhibit.real_texts[i] for i in asked],
-        desk.write([], asked, seed),
-        exhibit.patients[asked],
-        seed=seed,
-        draws=effort.draws,
-        normaliser=R2Gen.fit(exhibit.real_texts[i] for i in train),
-        java=java,
-        cache=cache,
-        regime=ZERO_SHOT,
+    writer = _Writer(exhibit, build, lora, facts.key, cache, out / ".cache" / "checkpoints", say)
+    measured = compare(
+        exhibit, asked, train, [plan], writer.write, effort, seed, java=java, cache=cache, weights=weights
     )
-    measured = [*measured, *untaught]
+    references = [exhibit.real_texts[i] for i in asked]
+    written, people = writer.write([], asked, seed), exhibit.patients[asked]
+    options: dict[str, Any] = {"seed": seed, "draws": effort.draws, "regime": ZERO_SHOT}
+    normaliser = R2Gen.fit(exhibit.real_texts[i] for i in train)
+    untaught = text_measures(references, written, people, normaliser=normaliser, java=java, cache=cache, **options)
+    measured = [*measured, *untaught, *weights.measures(references, written, people, **options)]
     about = {"model": facts.name, "films": len(sample), "scored": len(asked), "patients": patients,
              "method": chosen.label, "settings": asdict(lora)}  # fmt: skip
-    write_bytes(out / "reports.md", markdown(measured, about).encode())
-    told = {"about": about, "measurements": [m.to_json() for m in measured]}
-    write_bytes(out / "reports.json", (json.dumps(told, indent=1) + "\n").encode())
+    write_bytes(out / "reports.md", markdown(measured, about, weights.metrics).encode())
+    result = {"about": about, "measurements": [m.to_json() for m in measured]}
+    write_bytes(out / "reports.json", (json.dumps(result, indent=1) + "\n").encode())
     return measured
 
 
@@ -144,7 +142,7 @@ def lora_settings(given: Mapping[str, Any]) -> LoraSettings:
     return LoraSettings(**given)
 
 
-class _Desk:
+class _Writer:
     """Fine-tunes a fresh model on pairs and lets it write; what was written is kept."""
 
     def __init__(
@@ -180,19 +178,21 @@ class _Desk:
         return keep_texts(key, made, self.cache)
 
 
-def markdown(measured: Sequence[Measurement], about: dict[str, Any]) -> str:
-    """Regime by regime, the published figures of Qwen2.5-VL-7B below."""
+def markdown(measured: Sequence[Measurement], about: dict[str, Any], further: Sequence[str] = ()) -> str:
+    """Regime by regime, the published figures of Qwen2.5-VL-7B below; ``further`` metrics have no published figure."""
     lines = []
     for name in (ZERO_SHOT, RAW, RELEASED, f"{LOCAL}, 100% of local", f"{LOCAL_RELEASED}, 100% of local"):
         cells = [cell(find(measured, metric, protocol=R2GEN, regime=name), True) for metric in TEXT]
+        cells += [cell(find(measured, metric, regime=name), True) for metric in further]
         lines.append([about["model"], name, *cells])
     for entry in published()["reports"]:
-        lines.append(["published, Qwen2.5-VL-7B", entry["regime"], *(f"{value:.2f}" for value in entry["published"])])
+        cells = [f"{value:.2f}" for value in entry["published"]] + [""] * len(further)
+        lines.append(["published, Qwen2.5-VL-7B", entry["regime"], *cells])
     settings = ", ".join(f"{name} {value}" for name, value in about["settings"].items() if name != "question")
     out = [
         f"{about['model']}, films by {about['method']}, reports for {about['scored']} real films of "
         f"{about['patients']} patients. Settings: {settings}. Per cent; brackets are 95 % intervals over patients.",
         "",
-        *table_lines(["model", "learns from", *TEXT], lines),
+        *table_lines(["model", "learns from", *TEXT, *further], lines),
     ]
     return "\n".join(out) + "\n"

@@ -180,13 +180,22 @@ def bench_reports(
     device: Annotated[str, typer.Option(help="Where the model runs.")] = "cuda",
     precision: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
     trust_code: Annotated[bool, typer.Option("--trust-code", help="Run Python that the folder brings.")] = False,
+    bertscore: Annotated[Path | None, typer.Option(help="Folder of the encoder of BERTScore.")] = None,
+    bertscore_layer: Annotated[int, typer.Option(min=1, help="Layer of that encoder.")] = 5,
+    bertscore_baseline: Annotated[
+        Path | None, typer.Option(help="Baseline (TSV) that rescales BERTScore; else it is not rescaled.")
+    ] = None,
+    radgraph: Annotated[Path | None, typer.Option(help="Folder that holds radgraph-xl, for RadGraph-F1.")] = None,
     layout: LayoutOption = None,
 ) -> None:
     """UPDP's Tables 1 and 2: a large model writes reports after learning in four regimes."""
     from updp.bench.reports import bench_reports as measure
     from updp.bench.reports import lora_settings
     from updp.cli.console import read_options
+    from updp.evaluation.probes.utility.text_metrics import Weights
 
+    if bertscore_baseline is not None and bertscore is None:
+        raise typer.BadParameter("--bertscore-baseline needs --bertscore")
     measure(
         data,
         vlm,
@@ -200,6 +209,7 @@ def bench_reports(
         device=device,
         precision=precision,
         trust_code=trust_code,
+        weights=Weights(bertscore, bertscore_layer, bertscore_baseline, radgraph),
         layout=layout,
         say=say,
     )

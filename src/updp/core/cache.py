@@ -2,6 +2,7 @@
 
 Features of the real films, and attackers trained on them, serve every later release of the same source. Files are
 arrays without pickles, since a cache folder may be shared, and only their owner reads them, since they hold patients.
+diskcache and joblib read pickles, and a pickle in a shared folder can run code.
 """
 
 from __future__ import annotations

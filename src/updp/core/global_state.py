@@ -75,7 +75,7 @@ def _quoting() -> list[str]:
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
     """Linear algebra on at most this many threads, and never on more than the caller allowed before: two libraries
-    with a pool each would fight over the cores."""
+    with a pool each would compete for the cores."""
     import torch
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

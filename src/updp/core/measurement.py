@@ -73,7 +73,7 @@ class Measurement:
         if not all(map(math.isfinite, (self.value, self.low, self.high))):
             raise ValueError(f"{self.name}: value and interval must be finite; use Measurement.missing otherwise")
         if self.low > self.high:
-            raise ValueError(f"{self.name}: the interval [{self.low}, {self.high}] is upside down")
+            raise ValueError(f"{self.name}: the interval [{self.low}, {self.high}] has its ends in the wrong order")
 
     @classmethod
     def missing(

@@ -12,7 +12,7 @@ import re
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -273,7 +273,8 @@ class Policy(Section):
             found: dict[tuple[int | str, ...], list[str]] = {}
             for fault in error.errors(include_url=False, include_context=False):
                 place = tuple(part for part in fault["loc"] if not _MEMBER.fullmatch(str(part)))
-                found.setdefault(place, []).append(fault["msg"])
+                wrong = _unknown_key(cls, fault["loc"]) if fault["type"] == "extra_forbidden" else fault["msg"]
+                found.setdefault(place, []).append(wrong)
             raise BadPolicy(
                 "\n".join(
                     f"{name}:{_line_of(text, place)}: {'.'.join(map(str, place))}: {', or: '.join(said)}"
@@ -353,6 +354,13 @@ def _inline(value: Any) -> str:
 def json_schema() -> str:
     """The published JSON schema of a policy."""
     return json.dumps(Policy.model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def _unknown_key(model: type[BaseModel], loc: tuple[int | str, ...]) -> str:
+    """What to say of a section or a key that a policy does not have."""
+    for name in loc[:-1]:
+        model = cast("type[BaseModel]", model.model_fields[str(name)].annotation)
+    return unknown("section" if len(loc) == 1 else "key", str(loc[-1]), model.model_fields)
 
 
 def _line_of(text: str, loc: tuple[int | str, ...]) -> int:

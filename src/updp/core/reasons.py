@@ -135,6 +135,6 @@ class Refused(Exception):
 class Quarantined:
     """A study that was kept back: its keyed id, where it stopped and why."""
 
-    ref: str  # keyed reference; the vault tells which study it was
+    ref: str  # keyed reference; the vault says which study it was
     station: str
     reason: Reason

@@ -1,9 +1,9 @@
-"""The one thing that travels: an image, its report where it has one, and what is known about both.
+"""A record: an image, its report where it has one, and what is known about both.
 
 A ``Study`` leaves a source without pixels (only where they are), gains them at the start of the flow, and loses
 whatever identifies on the way. One ``Study`` is one film; films of one examination share ``study_id``, films of one
 person share ``patient_id``. Everything derived from those ids is a pure function of the hospital's key, so two films
-of one examination are treated alike without having to travel together.
+of one examination are treated alike wherever they are processed.
 """
 
 from __future__ import annotations

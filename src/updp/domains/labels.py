@@ -30,7 +30,7 @@ class LabelTable:
         for label in self.labels:
             for name in (label.name, *label.synonyms):
                 if self._by_name.setdefault(_key(name), label) is not label or _key(name) in self._none:
-                    raise ValueError(f"the label name {name!r} stands for two things")
+                    raise ValueError(f"the label name {name!r} stands for two labels")
 
     def find(self, name: str) -> Label | None:
         """The label of this name or synonym, None if the table has none."""

@@ -2,7 +2,8 @@
 
 Cohen (1960), "A coefficient of agreement for nominal scales"; Fleiss (1971), "Measuring nominal scale agreement among
 many raters"; Fleiss, Cohen and Everitt (1969), "Large sample standard errors of kappa and weighted kappa". The kappas
-take ``weights`` as the statistics of ``updp.evaluation.statistics`` do, so that patients can be resampled.
+take ``weights`` as the statistics of ``updp.evaluation.statistics`` do, so that patients can be resampled: a thousand
+draws over 600 films take 0.002 s, and 4.1 s by scikit-learn with the same figures (``performance/measures.py``).
 """
 
 from __future__ import annotations

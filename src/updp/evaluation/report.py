@@ -224,8 +224,8 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
             row |= {"unit": worst.unit, "end": worst.low if lower else worst.high, "allowed": allowed, "lower": lower}
             if not asked:  # what holds because nothing is asked is shown as it is
                 shown = [m for m in figures if m.question == question.id and m.metric in question.shown and m.measured]
-                told = "; ".join(f"{m.title} {m.value:.2f} [{m.low:.2f}, {m.high:.2f}]" for m in shown)
-                row["about"] = [f"What it shows: {told}."] if shown else []
+                parts = "; ".join(f"{m.title} {m.value:.2f} [{m.low:.2f}, {m.high:.2f}]" for m in shown)
+                row["about"] = [f"What it shows: {parts}."] if shown else []
         row["about"] += _cell_costs(measured) if question.id == "record" else []
         row["about"] += _other_judges([m for m in figures if m.question == question.id])
         if check["kind"] == Kind.CERTIFIED:
@@ -242,8 +242,8 @@ def summary(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
 def _cell_costs(measured: Iterable[Measurement]) -> list[str]:
     """What it would cost to keep rare records back."""
     costs: Mapping[str, Any] = next((m.detail["min_cell"] for m in measured if "min_cell" in m.detail), {})
-    told = [f"with {k} it keeps back {cost['films']} images ({cost['share']:.0%})" for k, cost in costs.items()]
-    return [f"What min_cell costs: {', '.join(told)}."] if told else []
+    parts = [f"with {k} it keeps back {cost['films']} images ({cost['share']:.0%})" for k, cost in costs.items()]
+    return [f"What min_cell costs: {', '.join(parts)}."] if parts else []
 
 
 def _other_judges(figures: Sequence[Measurement]) -> list[str]:

@@ -1,7 +1,8 @@
 """Statistics of scores and ranks: AUC, EER, TPR at an FPR, rank-k, mean average precision, and their chance levels.
 
 Each takes ``weights``: nothing (every row once), one weight per row, or a draws x rows block. The sort is done once for
-all draws; a draw is then a weighted cumulative sum, which is what makes a thousand draws cheap.
+all draws; a draw is then a weighted cumulative sum. scikit-learn has no draws at once: of an AUC over 600 rows it takes
+7.7 s for a thousand, these functions 0.05 s with the same figures (``performance/measures.py``).
 """
 
 from __future__ import annotations

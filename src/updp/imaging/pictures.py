@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from PIL import Image as PILImage
 from updp.imaging.grey import Window, check_size, one_channel, stretched, unit_range
 
-#: Formats handed to Pillow; the rest of its plugins (some start other programs) stay shut.
+#: Formats handed to Pillow; the rest of its plugins (some start other programs) are not used.
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "GIF", "JPEG2000", "PPM")
 
 
@@ -108,7 +108,7 @@ def _colour(image: PILImage.Image) -> NDArray[np.float32]:
 
 
 def _opaque(image: PILImage.Image) -> PILImage.Image:
-    """What is transparent was not shown, and must not come to light: the picture laid over black."""
+    """What is transparent was not shown and must not become visible: the picture laid over black."""
     if image.mode not in ("LA", "PA", "RGBA", "La", "RGBa") and "transparency" not in image.info:
         return image
     from PIL import Image

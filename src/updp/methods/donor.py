@@ -1,8 +1,8 @@
 """donor: a public film with the same findings in place of the patient's own. A baseline for every table.
 
 The donor is chosen by the record alone: the label set and the view, nearest first, at random among equals. So the film
-tells what the record tells and nothing else, its texture is that of a real film, and what a generator adds can be read
-off beside it. It is no method for a release that must hide whose films it was made from: donors leave as they are.
+reveals what the record reveals and nothing else, its texture is that of a real film, and what a generator adds can be
+seen beside it. It is no method for a release that must hide whose films it was made from: donors leave as they are.
 
 Donors are patients at a place below one half under the benchmark key. Packs and methods may learn from these; others
 are kept for attackers and judges, so a bench on the gallery's own source never meets a donor.

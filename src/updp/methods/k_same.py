@@ -1,7 +1,7 @@
 """k-same (Newton, Sweeney & Malin 2005): a film becomes the average of k people who look alike.
 
 A gallery of people is cut once into groups of at least k who are near to each other in identity space; a released film
-is the average of one group. There are as many different released films as groups, so a film tells no more of its
+is the average of one group. There are as many different released films as groups, so a film reveals no more of its
 patient than which group was chosen: at most log2(groups) bits, for any attacker.
 
 The gallery decides what that means. ``fit`` takes the hospital's own export: groups are of its patients, every film of
@@ -192,8 +192,8 @@ class KSame(OnPack):
         return self._averages[k]
 
     def decided(self, strength: float) -> dict[str, Any]:
-        told = {"k": self.k(strength), "groups": len(self.groups(self.k(strength))), "space": self.options.space}
-        return told | ({"anonymous_among": "the hospital's patients"} if self.options.fit is not None else {})
+        said = {"k": self.k(strength), "groups": len(self.groups(self.k(strength))), "space": self.options.space}
+        return said | ({"anonymous_among": "the hospital's patients"} if self.options.fit is not None else {})
 
 
 def cut(points: Tensor, k: int) -> list[Tensor]:

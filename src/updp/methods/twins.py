@@ -2,11 +2,11 @@
 
 A method of this package. The report's allowed words, and nothing of the film, make a prompt, and the generator draws
 ``twins`` films from it, each from noise of its own: films that the record could have. Those that copy a training film
-or contradict the record are left out. The patient's film then has one say: which of the rest is released. It is drawn
-by the exponential mechanism, and a twin scores by how near its findings are to those of the film (outputs of the pack's
+or contradict the record are left out. The patient's film then decides which of the rest is released: one drawn by the
+exponential mechanism, and a twin scores by how near its findings are to those of the film (outputs of the pack's
 classifier) less how alike the two are as people (the pack's identity): a seed that links is drawn less often.
 
-So what the released film tells of the patient's film beyond the record is bounded twice, for any attacker: by epsilon
+So what the released film reveals of the patient's film beyond the record is bounded twice, for any attacker: by epsilon
 (local differential privacy of the film), and by log2(twins) bits. Every pixel comes from the record and from noise.
 ``strength`` 1 spends nothing: the film is not read, and one twin is drawn.
 """
@@ -87,11 +87,11 @@ class Twins(UPDP):
 
         epsilon = self.epsilon(strength)
         count = self.options.twins if epsilon > 0 else 1
-        told = [i for i, text in enumerate(written.texts) if text]
+        usable = [i for i, text in enumerate(written.texts) if text]
         out = [Deidentified(None, refused=Reason.NOTHING_TO_SHOW) for _ in studies]
         with torch.no_grad():
             utilities = _Utilities(self, films) if epsilon > 0 else None
-            waiting = told
+            waiting = usable
             for roll in range(self.options.rerolls + 1):
                 drawn = self._draw([written.texts[i] for i in waiting], [rngs[i] for i in waiting], count)
                 again = []

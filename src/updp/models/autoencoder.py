@@ -1,8 +1,8 @@
 """`autoencoder`: 256-pixel films to 16×16 latents and back.
 
-Encoder and decoder are a principal-component projection of 16×16 patches plus convolutional residual branches that
-start at zero: before any training it is already the best linear code, and training only has to learn block edges and
-fine texture. Latents are normalised by channel, as diffusion needs them.
+The autoencoder of the first generation of packs; new ones are trained as ``lapped``. Encoder and decoder are a
+principal-component projection of 16×16 patches plus convolutional residual branches. Latents are normalised by channel,
+as diffusion needs them.
 """
 
 from __future__ import annotations
@@ -67,30 +67,6 @@ class Autoencoder(nn.Module):
             zeroed(nn.Conv2d(w // 4, 4, 3, padding=1)),
             nn.PixelShuffle(2),
         )
-
-    def start_from_components(self, films: Tensor) -> None:
-        """Set the projection to the principal components of the films' patches, and the normalisation with it."""
-        p = self.patch
-        patches = nn.functional.unfold(films, p, stride=p).transpose(1, 2).reshape(-1, p * p).double()
-        mean = patches.mean(0)
-        centred = patches - mean
-        _, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
-        basis = vectors.flip(1)[:, : self.channels].T.float()  # channels x p*p, largest variance first
-        basis = basis * torch.sign(basis.sum(1, keepdim=True))  # the sign of an eigenvector is arbitrary
-        with torch.no_grad():
-            self.mean.copy_(mean.float())
-            self.project.weight.copy_(basis.reshape(self.channels, 1, p, p))
-            self.expand.weight.copy_(basis.reshape(self.channels, 1, p, p))
-        self.normalise(films)
-
-    @torch.no_grad()
-    def normalise(self, films: Tensor, batch: int = 32) -> None:
-        """Make every latent channel zero-mean and unit-variance over these films."""
-        self.shift.zero_()
-        self.scale.fill_(1)
-        raw = torch.cat([self.encode(films[i : i + batch]) for i in range(0, len(films), batch)])
-        self.shift.copy_(raw.mean((0, 2, 3)))
-        self.scale.copy_(raw.std((0, 2, 3)).clamp_min(1e-6))
 
     @property
     def loss_weight(self) -> Tensor:

@@ -25,30 +25,32 @@ class _Layer(nn.Module):
         super().__init__()
         self.heads = heads
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.own = nn.Linear(width, 3 * width)
-        self.given, self.face = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width)
-        self.ask = nn.Linear(width, width)
-        self.out, self.answer = zeroed(nn.Linear(width, width)), zeroed(nn.Linear(width, width))
+        self.self_attn = nn.Linear(width, 3 * width)
+        self.cross_attn_context = nn.Linear(width, 2 * width)
+        self.cross_attn_face = nn.Linear(width, 2 * width)
+        self.cross_attn_query = nn.Linear(width, width)
+        self.self_attn_out = zeroed(nn.Linear(width, width))
+        self.cross_attn_out = zeroed(nn.Linear(width, width))
         self.wide, self.narrow = nn.Linear(width, 4 * width), zeroed(nn.Linear(4 * width, width))
 
     def _parts(self, x: Tensor, count: int) -> tuple[Tensor, ...]:
         n, length, _ = x.shape
         return tuple(x.reshape(n, length, count, self.heads, -1).permute(2, 0, 3, 1, 4))
 
-    def forward(self, x: Tensor, told: Tensor, face: Tensor, weight: Tensor) -> Tensor:
+    def forward(self, x: Tensor, context: Tensor, face: Tensor, weight: Tensor) -> Tensor:
         n, length, width = x.shape
 
         def joined(found: Tensor) -> Tensor:
             return found.transpose(1, 2).reshape(n, length, width)
 
-        query, key, value = self._parts(self.own(self.norms[0](x)), 3)
-        x = x + self.out(joined(functional.scaled_dot_product_attention(query, key, value)))
-        (asked,) = self._parts(self.ask(self.norms[1](x)), 1)
-        key, value = self._parts(self.given(told), 2)
-        said = joined(functional.scaled_dot_product_attention(asked, key, value))
-        key, value = self._parts(self.face(face), 2)
-        seen = joined(functional.scaled_dot_product_attention(asked, key, value))
-        x = x + self.answer(said + weight[:, None, None] * seen)
+        query, key, value = self._parts(self.self_attn(self.norms[0](x)), 3)
+        x = x + self.self_attn_out(joined(functional.scaled_dot_product_attention(query, key, value)))
+        (query,) = self._parts(self.cross_attn_query(self.norms[1](x)), 1)
+        key, value = self._parts(self.cross_attn_context(context), 2)
+        from_context = joined(functional.scaled_dot_product_attention(query, key, value))
+        key, value = self._parts(self.cross_attn_face(face), 2)
+        from_face = joined(functional.scaled_dot_product_attention(query, key, value))
+        x = x + self.cross_attn_out(from_context + weight[:, None, None] * from_face)
         out: Tensor = x + self.narrow(functional.gelu(self.wide(self.norms[2](x))))
         return out
 
@@ -80,12 +82,12 @@ class PatientDenoiser(nn.Module):
         n = len(noisy)
         padded = functional.pad(noisy, (0, self.place.shape[1] * self.token - self.components))
         x = self.enter(padded.reshape(n, -1, self.token)) + self.place + self.time(angles(times, 64))[:, None]
-        told = torch.stack([self.disease(disease), self.grade(grade)], 1)
+        context = torch.stack([self.disease(disease), self.grade(grade)], 1)
         shown = noisy.new_zeros(n, self.public.in_features) if face is None else face
         tokens = self.public(shown).reshape(n, TOKENS, self.width)
         weight = torch.zeros_like(weight) if face is None else weight
         for layer in self.layers:
-            x = layer(x, told, tokens, weight)
+            x = layer(x, context, tokens, weight)
         out: Tensor = self.out(self.norm(x)).flatten(1)[:, : self.components]
         return out
 

@@ -186,7 +186,7 @@ class EyeDenoiser(nn.Module):
         return noise
 
     def features(self, images: Tensor) -> list[Tensor]:
-        """The maps of the way down, the largest first; differentiable. The disease is not told."""
+        """The maps of the way down, the largest first; differentiable. The disease is not given."""
         times = torch.zeros(len(images), device=images.device)
         labels = torch.zeros(len(images), len(self.labels), device=images.device)
         return self.unet.first_maps(strip(images), angles(times, self.KNOWN) + self.disease(labels))

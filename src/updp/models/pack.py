@@ -236,11 +236,8 @@ def load_pack(
         installed = [root / path for root in _installed()] if len(path.parts) == 1 else []
         held = [folder for folder in installed if (folder / "pack.toml").is_file()]
         if not held:
-            known = ", ".join(pack.name for pack in list_packs()) or "none"
-            raise PackError(
-                f"no pack {str(name_or_path)!r}: not a folder with pack.toml, nor an installed pack ({known}); "
-                "further packs are in the distribution updp-packs"
-            )
+            known = unknown("installed pack", str(name_or_path), (pack.name for pack in list_packs()))
+            raise PackError(f"{known}; it is no folder with pack.toml either; further packs: distribution updp-packs")
         path = held[0]
     info = _describe(path / "pack.toml")
     if verify:

@@ -1,7 +1,7 @@
 """What a film shows in numbers, drawn from what its text says: the prior of a generator with a representation.
 
-A text leaves open most of what a film shows. A generator that hears only the text has to settle that at every step,
-and settles on averages. So the film's representation, a few numbers of an image encoder, is drawn first, by a small
+A text leaves open most of what a film shows. A generator that gets only the text has to choose all of that at every
+step, and chooses averages. So the film's representation, a few numbers of an image encoder, is drawn first, by a small
 diffusion of its own conditioned on the text, and the film is drawn for it (unCLIP, Ramesh et al. 2022, arXiv
 2204.06125; representation-conditioned generation, Li et al. 2023, arXiv 2312.03701). It is drawn from noise and text
 alone: no film takes part.

@@ -1,6 +1,8 @@
 """The noise schedule of the generators, spacings of time, and the samplers from noise to a film.
 
-Times run from 1 (noise) to 0 (a film) on the cosine schedule (Nichol & Dhariwal 2021, arXiv 2102.09672).
+Times run from 1 (noise) to 0 (a film) on the cosine schedule (Nichol & Dhariwal 2021, arXiv 2102.09672). These are not
+the schedulers of diffusers, which round times to one in a thousand, take longer per film and have to be loaded by every
+worker (``performance/samplers.py``).
 """
 
 from __future__ import annotations

@@ -193,12 +193,12 @@ def _why(found: Association, peer: Peer) -> str:
     """Why there is no association, and what to do (PS3.8 table 9-21)."""
     if found.is_rejected:
         answer = found.acceptor.primitive
-        told = (answer.result_source, answer.diagnostic) if answer is not None else None
-        if told == (1, 3):
+        reason = (answer.result_source, answer.diagnostic) if answer is not None else None
+        if reason == (1, 3):
             return f"{peer.place} does not know the AE title {peer.calling!r}; have it entered there, or use --calling"
-        if told == (1, 7):
+        if reason == (1, 7):
             return f"the AE title there is not {peer.called!r}; ask for the right one and use --called"
-        if told is not None and told[0] == 3:
+        if reason is not None and reason[0] == 3:
             return f"{peer.place} takes no further association now; run the same command again later"
         return f"{peer.place} rejected the association; ask its administrator why"
     if peer.tls is not None:

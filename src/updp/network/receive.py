@@ -197,10 +197,10 @@ class Receiver:
                     answer, _ = back.send_n_event_report(report, event_type, COMMITMENT, COMMITMENT_INSTANCE)
             else:
                 answer, _ = _on(assoc, report, event_type)
-            told = "Status" in answer and answer.Status == 0x0000
+            sent = "Status" in answer and answer.Status == 0x0000
         except Exception:  # the caller is gone or takes no report; it will ask again
-            told = False
-        log.info("commitment report", extra={"facts": {"told": told}})
+            sent = False
+        log.info("commitment report", extra={"facts": {"sent": sent}})
 
 
 def _on(assoc: Any, report: Dataset, event_type: int) -> tuple[Any, Any]:

@@ -2,8 +2,8 @@
 
 A setting of a method may promise that it reads no pixels (`updp.methods.base.reads_pixels`). The pipeline tests the
 promise on a keyed sample of every shard: the image is made again from the same record with the pixels of another
-patient's image in place of its own. If both are equal, the released image tells of its patient what the record tells,
-and nothing else. One image that differs breaks the promise for the whole release.
+patient's image in place of its own. If both are equal, the released image reveals of its patient what the record
+reveals, and nothing else. One image that differs breaks the promise for the whole release.
 
 The pixels still decide whether an image can be read at all and whether its burned-in text is in doubt: the proof is of
 what leaves, not of what is kept back.
@@ -30,7 +30,7 @@ Make = Callable[[list["Study"]], list["Study | Stopped"]]
 
 
 def sample(studies: Sequence[Study], key: Key) -> list[int]:
-    """The records of a shard that are made again. Who does not hold the key cannot tell which."""
+    """The records of a shard that are made again. Without the key nobody knows which."""
     order = sorted(range(len(studies)), key=lambda i: key.digest("non-interference", studies[i].film_id))
     return sorted(order[: -(-len(studies) // ONE_IN)])
 

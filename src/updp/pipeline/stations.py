@@ -223,8 +223,8 @@ class CleanReport:
             return study
         from updp.reports.findings import labels_of
 
-        told = report.text(name for name in self.TELLING if name in self.policy.sections)
-        return study.but(labels=labels_of(told, self.table), labels_from="report")
+        stated = report.text(name for name in self.TELLING if name in self.policy.sections)
+        return study.but(labels=labels_of(stated, self.table), labels_from="report")
 
 
 class Pseudonymise:

@@ -163,7 +163,7 @@ def _bounded(policy: GatePolicy, question: Question, found: Sequence[Measurement
         return Check(question.id, Outcome.UNANSWERED, _unanswered(unanswered, silent), question.id)
     worst, bound = min(relevant, key=lambda pair: pair[1].margin(policy, pair[0]))
     held = bound.margin(policy, worst) >= 0
-    words, more = _told(bound, bound.allowed(policy, worst), worst, held, patients)
+    words, more = _describe(bound, bound.allowed(policy, worst), worst, held, patients)
     outcome = Outcome.HELD if held else Outcome.FAILED
     return Check(question.id, outcome, words, question.id, worst.kind, more_patients=more)
 
@@ -177,7 +177,7 @@ def _unanswered(missing: Sequence[Measurement], silent: Sequence[Bound]) -> str:
     return "; ".join(list(reasons)[:3]) + more
 
 
-def _told(bound: Bound, allowed: float, m: Measurement, held: bool, patients: int) -> tuple[str, bool]:
+def _describe(bound: Bound, allowed: float, m: Measurement, held: bool, patients: int) -> tuple[str, bool]:
     """A measurement beside its bound, and whether more patients would settle it."""
     from updp.core.measurement import patients_needed
 

@@ -81,8 +81,8 @@ def schema() -> pa.Schema:
 def record_of(row: Mapping[str, Any]) -> str:
     """What a row publishes of its patient, as one word: view, label set, sex, decade of age."""
     labels, age = row.get("labels"), row.get("age")
-    told = (row.get("view"), None if labels is None else sorted(labels), row.get("sex"), age and age // 10)
-    return json.dumps(told)
+    published = (row.get("view"), None if labels is None else sorted(labels), row.get("sex"), age and age // 10)
+    return json.dumps(published)
 
 
 def write(release: Path, rows: Iterable[Mapping[str, Any]], count: int) -> None:

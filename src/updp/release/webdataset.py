@@ -43,8 +43,8 @@ def _members(root: Path, rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, b
         key, shard = str(row["release_id"]), str(row["shard"])
         film = root / str(row["file_name"])
         yield f"{key}{film.suffix}", film.read_bytes()
-        told = {name: value for name, value in row.items() if name not in ("file_name", "shard")}
-        yield f"{key}.json", json.dumps(told, default=str).encode()
+        fields = {name: value for name, value in row.items() if name not in ("file_name", "shard")}
+        yield f"{key}.json", json.dumps(fields, default=str).encode()
         if row["has_report"]:
             if shard not in reports:
                 reports = {shard: _reports(root / "reports" / f"{shard}.jsonl")}  # rows come shard by shard

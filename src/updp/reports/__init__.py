@@ -7,7 +7,7 @@ Example::
     [('staff', 'title dr')]
 
 ``Detector`` finds, ``Cleaner`` replaces, ``scan_lines`` reads a corpus, ``lexicon`` holds the word lists,
-``surrogates`` what stands in their place. Stands between screening and image in the flow.
+``surrogates`` what stands in their place. Runs between the stations screen and image.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ would have to be kept, and so does the same person of the staff. Names of a pati
 patient alone, so that a name known of one patient says nothing of another who bears it. "Mr Smith", "John Smith",
 "Smith, John" and "SMITH^JOHN" are replaced word by word, each word by a name drawn with the key, and initials follow
 the names they abbreviate. Names come from a public pool of uncommon names, numbers, addresses and hosts from ranges set
-aside for fiction, so that a reader who knows the pool can tell a surrogate from a leak (:func:`is_surrogate`). Dates
+aside for fiction, so that the receiver of a release knows a surrogate from a leak (``updp.release.residual``). Dates
 move by the patient's own shift and keep their form.
 """
 
@@ -128,11 +128,6 @@ def _drawn_for(plain: str, whose: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4)
 def _pool(kind: str) -> Mapping[str, list[str]]:
     return {c: [n for n in surrogate_names()[kind] if n[0] == c] for c in _LETTERS}
-
-
-@lru_cache(maxsize=1)
-def _all_names() -> frozenset[str]:
-    return frozenset(n.lower() for pool in surrogate_names().values() for n in pool)
 
 
 # -- dates -----------------------------------------------------------------------------------------------------------
@@ -536,28 +531,6 @@ def surrogate(
             return key.patient(patient_id)
         return identifier(key, text)
     return tag(category)
-
-
-def is_surrogate(text: str) -> bool:
-    """Whether ``text`` comes from the pools above, as far as can be told without the key."""
-    if _TAG.fullmatch(text.strip()) or text.strip() == "90+":
-        return True
-    if re.fullmatch(
-        rf"(?:{ID_PREFIX}|{ID_PREFIX.lower()})\d{{4,14}}|000-\d\d-\d{{4}}|000\d\d|(?:.*\D)?555\W?01\d\d|p[a-z2-7]{{10,}}",
-        text.strip(),
-    ):
-        return True
-    if re.search(r"@example\.org$|example\.org/\d{6}$|^192\.0\.2\.\d+$|^2001:db8::|^00:00:5E:00:53:", text.strip()):
-        return True
-    words = [_fold(w).removesuffix("'s") for w in _WORD.findall(text)]
-    words = [w for w in words if len(w) > 1 and w not in _NOT_A_NAME]
-    return bool(words) and all(w in _all_names() or w in _towns() for w in words)
-
-
-@lru_cache(maxsize=1)
-def _towns() -> frozenset[str]:
-    made = _invented()
-    return frozenset(r.lower() + e for r in made["roots"] for e in made["town_endings"])
 
 
 # -- form ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The virtual eye clinic: photographs of people with rendered diseases, for want of real ones that anybody may have.
+"""The virtual eye clinic: photographs of people with rendered diseases, since no real ones may be published.
 
 The people are the invented faces of the package, or those of a source of photographs given by path; of an invented
 person several photographs are made, with another expression, light and camera. A person's disease, its grade, side and

@@ -92,7 +92,7 @@ def run(
         for check in verification.checks
     ]
     report = out / "report.html"
-    told = page(
+    html = page(
         facts,
         policy,
         title="A virtual eye clinic, before and after",
@@ -100,7 +100,7 @@ def run(
         pairs=pairs,
         beside=("The same clinic with its photographs as they were taken", beside.facts, plain),
     )
-    report.write_text(told, "utf-8")
+    report.write_text(html, "utf-8")
     return FaceDemo(outcome, untouched, verification, tried, recovered, exact, wrong, report)
 
 

@@ -45,7 +45,7 @@ def test_a_plan_file_names_methods_options_and_strengths(tmp_path):
     [
         ("", "method: Field required"),
         ("method = []", "method"),
-        ("[[method]]\nname = 'keep'\ncolour = 1", "method.0.colour: Extra inputs"),
+        ("[[method]]\nname = 'keep'\ncolour = 1", "method.0.colour: no key 'colour'; there are: name"),
         ("[[method]]\nname = 'blur'\nstrengths = [7]", "method.0.strengths.0"),
         ("[[method", "plan.toml: "),
     ],

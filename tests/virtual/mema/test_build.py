@@ -70,7 +70,7 @@ def test_the_weight_of_a_public_face_changes_the_sample_and_none_is_as_without_i
     torch.manual_seed(0)
     net = PatientDenoiser(12, 8, 7, **SMALL)
     for layer in net.layers:  # what training would make of the layers that begin at zero
-        torch.nn.init.normal_(layer.answer.weight)
+        torch.nn.init.normal_(layer.cross_attn_out.weight)
     noise, face = torch.randn(2, 12), torch.randn(2, 8)
     told = (torch.eye(7)[:2], torch.eye(3)[:2])
     without = net.sample(*told, noise, None, torch.ones(2), steps=3)

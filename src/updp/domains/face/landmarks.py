@@ -25,7 +25,7 @@ PARTS: Mapping[str, tuple[int, ...]] = {
     "mouth": tuple(range(52, 72)),
     "nose": tuple(range(72, 87)),
 }
-CHIN, NOSE_TIP = 0, 86
+NOSE_TIP = 86
 MOUTH_CORNERS = (52, 61)
 
 

@@ -170,7 +170,7 @@ def _source(place: Path, release: Path, policy: Policy, key: Key, layout: str | 
     try:
         run = json.loads((release.parent / "run.json").read_bytes())
     except (OSError, ValueError):
-        run = {}  # the release was moved away from its run; the vault still tells
+        run = {}  # the release was moved away from its run; the vault has its links
     opened = open_under(policy, place, layout, run.get("limit"))
     digest = take_survey(opened, key, bool(run.get("check_content"))).digest
     if run.get("key") == key.fingerprint and run.get("source") not in (None, digest):

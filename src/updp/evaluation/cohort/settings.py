@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
+from updp.core.registry import unknown
 from updp.methods import make_method, method_info
 
 #: Releases whose answer is known: nothing of a patient leaves in the first two, every third patient does in the last.
@@ -80,8 +82,15 @@ def read_plan(path: Path) -> list[MethodPlan]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadPlan(f"{path}: {error}") from None
     except ValidationError as error:
-        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors(include_url=False))
+        faults = (f"{'.'.join(map(str, f['loc']))}: {_describe_fault(f)}" for f in error.errors(include_url=False))
         raise BadPlan(f"{path}: {'; '.join(faults)}") from None
+
+
+def _describe_fault(fault: ErrorDetails) -> str:
+    if fault["type"] != "extra_forbidden":
+        return fault["msg"]
+    *above, key = fault["loc"]
+    return unknown("key", str(key), (MethodPlan if above else _Plan).model_fields)
 
 
 def placed(plan: MethodPlan, source: Path) -> MethodPlan:

@@ -63,11 +63,11 @@ class _Painted(InSpace):
         region = face_region(images.shape[-1], strength)
         hidden = images * (1 - region)
         seen = [(self._around(region), self._surroundings(hidden, region), NOISE)]
-        seen += self.told(parts, words)
+        seen += self.known(parts, words)
         face = _drawn(seen, normal_numbers(words, self.info.name, self.space.components))
         return hidden + region * self.space.decode(face)
 
-    def told(self, parts: Tensor, words: list[bytes]) -> list[tuple[Tensor, Tensor, float]]:
+    def known(self, parts: Tensor, words: list[bytes]) -> list[tuple[Tensor, Tensor, float]]:
         """What else is known of the new face: maps of components, values, and how uncertain they are."""
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class _Painted(InSpace):
 class DeepPrivacy(_Painted):
     info: ClassVar[MethodInfo] = method_info("deepprivacy")
 
-    def told(self, parts: Tensor, words: list[bytes]) -> list[tuple[Tensor, Tensor, float]]:
+    def known(self, parts: Tensor, words: list[bytes]) -> list[tuple[Tensor, Tensor, float]]:
         from updp.domains.face.landmarks import MOUTH_CORNERS, NOSE_TIP
 
         return [self._points(parts, (38, 88, NOSE_TIP, *MOUTH_CORNERS))]
@@ -112,7 +112,7 @@ class DeepPrivacy(_Painted):
 class Ciagan(_Painted):
     info: ClassVar[MethodInfo] = method_info("ciagan")
 
-    def told(self, parts: Tensor, words: list[bytes]) -> list[tuple[Tensor, Tensor, float]]:
+    def known(self, parts: Tensor, words: list[bytes]) -> list[tuple[Tensor, Tensor, float]]:
         from updp.methods.invented_face.method import as_tensor
         from updp.methods.invented_face.passwords import faces_of
 

@@ -197,7 +197,7 @@ class MedSemStage:
 
     def _apart(self, who: Tensor, made: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """How much nearer than another person; with a stream the face is looked at from a little aside and through a
-        little noise, so that a pattern which this one recogniser trips over is of no use."""
+        little noise, so that a pattern which this one recogniser gets wrong is of no use."""
         if rng is not None and not self.literal:
             reach = max(1, made.shape[-1] // 40)
             dx, dy = (int(v) for v in rng.integers(-reach, reach + 1, 2))

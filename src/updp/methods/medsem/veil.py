@@ -58,8 +58,8 @@ def take(code: Tensor, secret: Tensor, spread: Tensor) -> Tensor:
     for n, times in enumerate(TIMES):
         value = found[:, at]
         for k in range(1, times):
-            told = value * FINER**k
-            value = (told + wrapped(found[:, at + k] - told)) / FINER**k
+            coarse = value * FINER**k
+            value = (coarse + wrapped(found[:, at + k] - coarse)) / FINER**k
         at += times
         out[:, n] = value / FILLED * SPREADS * spread[n]
     return out

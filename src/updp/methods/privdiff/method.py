@@ -230,8 +230,8 @@ class PrivDiffNet(Trained):
         return guided(torch.split(noise, n), self.options.w_diagnosis, [w_sensitive] * len(sensitive))
 
     def decided(self, strength: float) -> dict[str, Any]:
-        told: dict[str, Any] = {"sas": self.options.sas, "spg": self.options.spg, "steps": self.options.steps}
-        return told | ({"sensitive": "faded"} if self.options.spg and self.options.sensitive == "faded" else {})
+        said: dict[str, Any] = {"sas": self.options.sas, "spg": self.options.spg, "steps": self.options.steps}
+        return said | ({"sensitive": "faded"} if self.options.spg and self.options.sensitive == "faded" else {})
 
 
 def attributes(studies: Sequence[Study], identity: Tensor, labels: Sequence[str]) -> Attributes:

@@ -50,7 +50,6 @@ class Written:
 
     texts: list[str]
     scores: list[float]  # cosine to the film, of the prompt as it is used
-    dropped: list[int]  # words the last check took out
     trace: list[float]  # mean score after each step of the search
     cut: list[int] = field(default_factory=list)  # allowed words of the report that had no room in the prompt
 
@@ -205,7 +204,7 @@ class UPDP(OnPack):
         import torch
 
         place_of = {int(index): place for place, index in enumerate(projector.pool.tolist())}
-        texts, dropped = [], []
+        texts = []
         for ids, mask, rows in zip(found.ids, found.mask, found.rows, strict=True):
             kept = ids[mask].tolist()
 
@@ -215,14 +214,12 @@ class UPDP(OnPack):
                 return int(projector.project(rows[place : place + 1], banned=banned)[0])
 
             # A baseline without lists is not checked either: its prompt may hold anything, and stays here.
-            clean, lost = (
-                self.guard.clean(kept, again if self.options.replaces else None) if self.options.lists else (kept, 0)
-            )
-            texts.append(self.vocabulary.spell(clean)[0])
-            dropped.append(lost)
+            if self.options.lists:
+                kept, _ = self.guard.clean(kept, again if self.options.replaces else None)
+            texts.append(self.vocabulary.spell(kept)[0])
         with torch.no_grad():
             scores = (self.pack.vlm.embed_texts(texts) * targets).sum(1)
-        return Written(texts, scores.tolist(), dropped, found.trace)
+        return Written(texts, scores.tolist(), found.trace)
 
     # -- film --------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Models from elsewhere in the roles of a pack, loaded from a local path; nothing reaches for the network.
+"""Models from elsewhere in the roles of a pack, loaded from a local path; nothing uses the network.
 
 In `pack.toml`::
 

@@ -109,10 +109,10 @@ class PatientsStage:
         times = torch.from_numpy(rng.random(len(rows)).astype(np.float32)).to(device)
         noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32)).to(device)
         kept, added = mixture(times)
-        told = [x[rows].to(device) for x in (self.disease, self.grade)]
+        known = [x[rows].to(device) for x in (self.disease, self.grade)]
         shown = torch.from_numpy((rng.random(len(rows)) < 0.5).astype(np.float32)).to(device)
         face = clean[:, : self.faces]
-        made = module(kept[:, None] * clean + added[:, None] * noise, times, *told, face, shown)
+        made = module(kept[:, None] * clean + added[:, None] * noise, times, *known, face, shown)
         return functional.mse_loss(made, clean)
 
     def validate(self, module: nn.Module) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
@@ -11,11 +10,12 @@ import types
 import numpy as np
 import pytest
 
+from tests.evaluation.probes.utility.fake_radeval import install, radgraph_weights
 from updp.evaluation.probes.utility import text_metrics as text
 from updp.evaluation.probes.utility.text_metrics import (
     R2Gen,
+    Weights,
     bert_score,
-    bleu,
     bleu_counts,
     bleu_of_counts,
     clean_r2gen,
@@ -90,6 +90,10 @@ def fake_meteor(monkeypatch, printed: str = METEOR_COUNTS):
 
 
 # BLEU ----------------------------------------------------------------------------------------------------------------
+
+
+def bleu(references: list[str], hypotheses: list[str], n: int = 4) -> float:
+    return bleu_of_counts(bleu_counts([r.split() for r in references], [h.split() for h in hypotheses]), n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -191,7 +195,7 @@ def test_meteor_names_what_is_missing(monkeypatch):
 @pytest.mark.skipif(shutil.which("java") is None, reason="METEOR 1.5 is a Java program")
 def test_meteor_by_java_gives_the_recorded_figure():
     pytest.importorskip("pycocoevalcap")
-    assert text.meteor(REFERENCES, HYPOTHESES) == pytest.approx(COCO_METEOR, abs=1e-9)
+    assert text.meteor_of_counts(text.meteor_counts(REFERENCES, HYPOTHESES)) == pytest.approx(COCO_METEOR, abs=1e-9)
 
 
 def test_meteor_exact_stem_orders_texts_and_matches_stems():
@@ -298,34 +302,7 @@ def test_texts_that_cannot_be_compared_are_refused(references, hypotheses, patie
 
 @pytest.fixture
 def fake_radeval(monkeypatch):
-    """The two classes of radeval that are used, with their real signatures, and what they were called with."""
-    calls: dict[str, dict] = {}
-
-    class BERTScorer:
-        def __init__(
-            self, model_type=None, num_layers=None, lang=None, rescale_with_baseline=False, baseline_path=None
-        ):
-            calls["bertscore"] = locals().copy()
-
-        def score(self, cands, refs, verbose=False, batch_size=64):
-            scores = np.linspace(0.2, 0.8, len(cands))
-            return scores - 1, scores + 1, scores
-
-    class F1RadGraph:
-        def __init__(self, reward_level, model_type=None, **kwargs):
-            calls["radgraph"] = {"reward_level": reward_level, "model_type": model_type, **kwargs}
-
-        def __call__(self, refs, hyps):
-            assert isinstance(refs, list)
-            scores = [0.5] * len(hyps)
-            return (0.5, 0.4, 0.3), (scores, [0.4] * len(hyps), [0.3] * len(hyps)), [], []
-
-    for name in ("radeval", "RadEval"):
-        for part in ("", ".metrics", ".metrics.bertscore", ".metrics.bertscore._vendor", ".metrics.radgraph"):
-            monkeypatch.setitem(sys.modules, name + part, types.ModuleType(name + part))
-    sys.modules["radeval.metrics.bertscore._vendor"].BERTScorer = BERTScorer
-    sys.modules["RadEval.metrics.radgraph"].F1RadGraph = F1RadGraph
-    return calls
+    return install(monkeypatch)
 
 
 def test_bert_score_names_its_encoder_layer_and_scale(fake_radeval, tmp_path):
@@ -341,15 +318,6 @@ def test_bert_score_names_its_encoder_layer_and_scale(fake_radeval, tmp_path):
     rescaled = bert_score(*many(), weights=encoder, layer=5, baseline=baseline, seed=0)
     assert rescaled.name.endswith(", rescaled]")
     assert fake_radeval["bertscore"]["baseline_path"] == str(baseline)
-
-
-def radgraph_weights(folder, encoder: str):
-    model = folder / "radgraph-xl"
-    (model / "vocabulary").mkdir(parents=True)
-    (model / "weights.th").touch()
-    config = {"dataset_reader": {"token_indexers": {"bert": {"model_name": encoder}}}}
-    (model / "config.json").write_text(json.dumps(config))
-    return folder
 
 
 def test_radgraph_gives_three_levels_from_local_weights(fake_radeval, tmp_path):
@@ -374,3 +342,18 @@ def test_a_missing_package_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "radeval", None)
     with pytest.raises(MissingRequirement, match="pip install radeval"):
         bert_score(*many(), weights=tmp_path, layer=5, seed=0)
+
+
+def test_measures_with_weights_are_those_that_have_a_folder(fake_radeval, tmp_path):
+    encoder = tmp_path / "distilbert"
+    encoder.mkdir()
+    (encoder / "config.json").write_text("{}")
+    held = Weights(bertscore=encoder, radgraph=radgraph_weights(tmp_path, str(tmp_path)))
+    held.check()
+    found = held.measures(*many(), seed=0, regime="local only")
+    assert tuple(m.metric for m in found) == held.metrics
+    assert len(found) == 4
+    assert {m.regime for m in found} == {"local only"}
+    assert Weights().measures(*many(), seed=0) == []
+    with pytest.raises(MissingRequirement, match="weights in a local folder"):
+        Weights(bertscore=tmp_path / "none").check()

@@ -1,4 +1,4 @@
-"""Film beyond record: does a released film tell whose it is, beyond what its published record tells anyway?
+"""Film beyond record: does a released film reveal whose it is, beyond what its published record reveals?
 
 A released film is compared with a real film of its patient (another one, or the very one it was made from) and with
 real films of other patients whose published record is the same as that of the genuine film: label set, view, released
@@ -201,9 +201,9 @@ class Film(Probe):
         seen = predicted(originals, inquiry)
         if seen is not None:
             out["findings"] = seen[there]
-        told = exhibit.with_reports("real")
-        if told.sum() >= 2 * FEWEST_PATIENTS:
-            out["reports"] = report_codes(exhibit.real_texts, told)
+        written = exhibit.with_reports("real")
+        if written.sum() >= 2 * FEWEST_PATIENTS:
+            out["reports"] = report_codes(exhibit.real_texts, written)
         return out
 
     def _nearest(self, inquiry: Inquiry, near: Mapping[str, list[Scores]], who: Mapping[str, Any]) -> list[Measurement]:
@@ -300,16 +300,16 @@ def predicted(originals: Exhibit, inquiry: Inquiry) -> NDArray[np.float32] | Non
     return out
 
 
-def report_codes(texts: Sequence[str], told: NDArray[np.bool_]) -> NDArray[np.float32]:
+def report_codes(texts: Sequence[str], written: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Reports by their words, each counted for how rare it is; NaN where there is no report."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    words = TfidfVectorizer(sublinear_tf=True).fit_transform([texts[i] for i in np.flatnonzero(told).tolist()])
+    words = TfidfVectorizer(sublinear_tf=True).fit_transform([texts[i] for i in np.flatnonzero(written).tolist()])
     size = min(_WORDS, words.shape[1] - 1, words.shape[0] - 1)
     found = TruncatedSVD(size, random_state=0).fit_transform(words) if size > 1 else words.toarray()
     out = np.full((len(texts), found.shape[1]), np.nan, np.float32)
-    out[told] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+    out[written] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
     return out
 
 

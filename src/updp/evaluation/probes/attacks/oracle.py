@@ -60,8 +60,8 @@ def made_again(exhibit: Exhibit, method: MethodUse | None, most: int, cache: Cac
 
 def study_of(exhibit: Exhibit, row: int) -> Study:
     """A film with its record, as a method takes it."""
-    told = exhibit.labels[row]
-    labels = None if np.isnan(told).all() else tuple(n for n, v in zip(exhibit.classes, told, strict=True) if v == 1)
+    known = exhibit.labels[row]
+    labels = None if np.isnan(known).all() else tuple(n for n, v in zip(exhibit.classes, known, strict=True) if v == 1)
     text = exhibit.released_texts[row] or exhibit.real_texts[row]
     name = f"candidate-{row}"
     return Study(

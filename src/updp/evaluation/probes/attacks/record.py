@@ -1,4 +1,4 @@
-"""Record: what manifest and report tell by themselves, before anybody looks at a film.
+"""Record: what manifest and report reveal by themselves, without any film.
 
 Labels, view and attributes are published with every film. An attacker who knows them of a real study links it to the
 release without the film. Measured are that linkage, the share of patients whose published record nobody else shares,

@@ -154,7 +154,7 @@ def _contrast(anchors: Tensor, keys: Tensor, who: Tensor, names: Tensor) -> Tens
 
 def _maps(maps: NDArray[np.float16], rows: list[int], rng: np.random.Generator) -> Tensor:
     x = torch.from_numpy(maps[np.array(rows)].astype(np.float32))
-    # Some channels fall silent, so that no single one is relied on; the maps themselves cannot be augmented.
+    # Some channels are set to zero, so that no single one is relied on; the maps themselves cannot be augmented.
     silent = torch.from_numpy(rng.random((len(x), x.shape[1], 1, 1)) < 0.05)
     return x.masked_fill(silent, 0.0).contiguous(memory_format=torch.channels_last)
 

@@ -3,7 +3,7 @@
 `text_metrics` and `findings` compare reports, `image_metrics` films and sets of films. The experiments use them:
 `diagnosis` and `report_generation` train models on a release and test them on real films, `fidelity` sets released
 films and reports beside the real ones; `lora` is report generation with large models. All give a `Measurement`,
-resampled over patients. A measure that is not the published one never bears its name. Stands after image in the flow,
+resampled over patients. A measure that is not the published one never bears its name. Runs on a finished release,
 inside the hospital.
 """
 

@@ -80,8 +80,8 @@ class _Layer(nn.Module):
         super().__init__()
         self.heads = heads
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.own, self.own_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.query, self.film, self.film_out = (
+        self.self_attn, self.self_attn_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.cross_attn_query, self.cross_attn_film, self.cross_attn_out = (
             nn.Linear(width, width),
             nn.Linear(width, 2 * width),
             nn.Linear(width, width),
@@ -95,7 +95,7 @@ class _Layer(nn.Module):
 
     def places(self, film: Tensor) -> tuple[Tensor, ...]:
         """Keys and values of the film, which do not change while its report is written."""
-        return self._split(self.film(film), 2)
+        return self._split(self.cross_attn_film(film), 2)
 
     def forward(
         self, x: Tensor, places: tuple[Tensor, ...], past: tuple[Tensor, Tensor] | None
@@ -103,15 +103,15 @@ class _Layer(nn.Module):
         def joined(heads: Tensor) -> Tensor:
             return heads.transpose(1, 2).flatten(2)
 
-        q, k, v = self._split(self.own(self.norms[0](x)), 3)
+        q, k, v = self._split(self.self_attn(self.norms[0](x)), 3)
         if past is not None:
             k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         causal = x.shape[1] > 1
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-        x = x + self.drop(self.own_out(joined(attended)))
-        (q,) = self._split(self.query(self.norms[1](x)), 1)
+        x = x + self.drop(self.self_attn_out(joined(attended)))
+        (q,) = self._split(self.cross_attn_query(self.norms[1](x)), 1)
         keys, values = places
-        x = x + self.drop(self.film_out(joined(functional.scaled_dot_product_attention(q, keys, values))))
+        x = x + self.drop(self.cross_attn_out(joined(functional.scaled_dot_product_attention(q, keys, values))))
         x = x + self.drop(self.down(functional.gelu(self.up(self.norms[2](x)))))
         return x, (k, v)
 

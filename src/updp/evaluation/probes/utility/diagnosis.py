@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -135,6 +135,14 @@ class Trial:
         return measure(name, statistic, self.patients, *arrays, **options)
 
 
+class Part(NamedTuple):
+    """An exhibit as it is split for a part of the patients, which of its films are scored, and findings that count."""
+
+    small: Exhibit
+    place: NDArray[np.intp]
+    counted: NDArray[np.intp]
+
+
 class Diagnosis(Probe):
     """The experiment; see the module."""
 
@@ -158,8 +166,7 @@ class Diagnosis(Probe):
             why = f"no finding has {LEAST_FILMS} films with and without it, of {LEAST_PATIENTS} patients"
             return _absent(why, n)
         tried = [
-            self.tried(part, place, counted, inquiry.pack, effort, inquiry.cache)
-            for part, place in zip(parts, places, strict=True)
+            self.tried(Part(part, place, counted), inquiry, effort) for part, place in zip(parts, places, strict=True)
         ]
         trial, missing = _together(scored, counted, tried, parts, seed, effort.draws)
         found = self.figures(trial, scored)
@@ -171,17 +178,30 @@ class Diagnosis(Probe):
             more["films_left_out"] = len(inquiry.whole) - len(small)
         return [with_detail(m, **more) for m in (_kept(found, n), *found)]
 
-    def tried(
-        self,
-        small: Exhibit,
-        place: NDArray[np.intp],
-        counted: NDArray[np.intp],
-        pack: Pack,
-        effort: Effort,
-        cache: Cache | None,
-    ) -> Tried:
-        """Every regime that can be had on the films in these places, and why the others cannot."""
-        return _try(small, place, counted, pack, effort, cache)
+    def tried(self, part: Part, inquiry: Inquiry, effort: Effort) -> Tried:
+        """Every regime that can be had on the scored films of a part, and why the others cannot."""
+        from updp.evaluation.probes.utility.encoding import encode, encode_released
+
+        small, place, pack, cache = part.small, part.place, inquiry.pack, inquiry.cache
+        scores: dict[str, Floats] = {}
+        alone: dict[str, list[float]] = {}
+        missing: dict[str, str] = {}
+        try:
+            real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
+        except MissingRequirement as error:
+            missing.update(dict.fromkeys(AGAINST, str(error)))
+            for regime, films in ((PACK_REAL, small.real), (PACK_RELEASED, small.released)):
+                scores[regime] = _outside(pack, films[place])
+            missing.pop(PACK_RELEASED)
+        else:
+            names = tuple(pack.classifier.labels)
+            for regime, seen in ((PACK_REAL, real), (PACK_RELEASED, released)):
+                scores[regime] = _in_order(seen.probabilities[place], names)
+            # Judges start from a network that has seen no film, where it is installed: the pack's own knows findings.
+            start = judge_maps(small, pack, cache, real.middle, released.middle)
+            judged, alone, missing = _judged(part, start, effort, cache)
+            scores |= judged
+        return _finite(scores, part.counted, missing), alone, missing
 
     def figures(self, trial: Trial, scored: Exhibit) -> list[Measurement]:
         return [*_aucs(trial), *_relative(trial), *_flips(trial), *_gaps(trial, scored)]
@@ -207,16 +227,8 @@ class OtherJudges(Diagnosis):
         found = [m for m in super().measure(inquiry) if m.metric in (AUC, SKILL)]
         return [replace(m, protocol=OTHER) for m in found if m.regime not in (PACK_REAL, PACK_RELEASED)]
 
-    def tried(
-        self,
-        small: Exhibit,
-        place: NDArray[np.intp],
-        counted: NDArray[np.intp],
-        pack: Pack,
-        effort: Effort,
-        cache: Cache | None,
-    ) -> Tried:
-        return _judged(small, place, counted, network_maps(small, pack, VGG16, cache), effort, cache)
+    def tried(self, part: Part, inquiry: Inquiry, effort: Effort) -> Tried:
+        return _judged(part, network_maps(part.small, inquiry.pack, VGG16, inquiry.cache), effort, inquiry.cache)
 
     def figures(self, trial: Trial, scored: Exhibit) -> list[Measurement]:
         return [*_aucs(trial), *_relative(trial)]
@@ -229,42 +241,9 @@ class OtherJudges(Diagnosis):
 Tried = tuple[dict[str, Floats], dict[str, list[float]], dict[str, str]]
 
 
-def _try(
-    small: Exhibit, place: NDArray[np.intp], counted: NDArray[np.intp], pack: Pack, effort: Effort, cache: Cache | None
-) -> Tried:
-    """Every regime that can be had on the films in these places, and why the others cannot."""
-    from updp.evaluation.probes.utility.encoding import encode, encode_released
-
-    scores: dict[str, Floats] = {}
-    alone: dict[str, list[float]] = {}
-    missing: dict[str, str] = {}
-    try:
-        real, released = encode(small.real, pack, cache), encode_released(small, pack, cache)
-    except MissingRequirement as error:
-        missing.update(dict.fromkeys(AGAINST, str(error)))
-        for regime, films in ((PACK_REAL, small.real), (PACK_RELEASED, small.released)):
-            scores[regime] = _outside(pack, films[place])
-        missing.pop(PACK_RELEASED)
-    else:
-        names = tuple(pack.classifier.labels)
-        for regime, seen in ((PACK_REAL, real), (PACK_RELEASED, released)):
-            scores[regime] = _in_order(seen.probabilities[place], names)
-        # Judges start from a network that has seen no film, where it is installed: the pack's own knows findings.
-        start = judge_maps(small, pack, cache, real.middle, released.middle)
-        judged, alone, missing = _judged(small, place, counted, start, effort, cache)
-        scores |= judged
-    return _finite(scores, counted, missing), alone, missing
-
-
-def _judged(
-    small: Exhibit,
-    place: NDArray[np.intp],
-    counted: NDArray[np.intp],
-    start: tuple[NDArray[Any], NDArray[Any]],
-    effort: Effort,
-    cache: Cache | None,
-) -> Tried:
+def _judged(part: Part, start: tuple[NDArray[Any], NDArray[Any]], effort: Effort, cache: Cache | None) -> Tried:
     """The regimes of judges that learn on these maps of real and of released films."""
+    small, place, counted = part.small, part.place, part.counted
     scores: dict[str, Floats] = {}
     alone: dict[str, list[float]] = {}
     missing: dict[str, str] = {}

@@ -28,6 +28,7 @@ from updp.evaluation.probes.utility.image_metrics import (
     frechet_distance,
     frechet_without_bias,
     image_text_score,
+    missing_neighbours,
     power_by_band,
     precision_recall_density_coverage,
     two_sample_test,
@@ -80,7 +81,8 @@ class Images(Probe):
         if why is None and patients < FEWEST_PATIENTS:
             why = str(TooFewPatients(patients, FEWEST_PATIENTS))
         if why is not None:
-            return [Measurement.missing(name, why, n=patients, seed=seed) for name in names]
+            missing = [Measurement.missing(name, why, n=patients, seed=seed) for name in names]
+            return missing + missing_neighbours(IMAGENET, why, n=patients, seed=seed)
         real = encode_films(small.real, pack, IMAGENET, cache)["features"][rows]
         place = np.cumsum(~small.kept_back) - 1
         released = encode_films(small.paired.released, pack, IMAGENET, cache)["features"][place[rows]]

@@ -3,8 +3,12 @@
 SSIM (Wang et al. 2004, over the pixels whose window lies inside), MS-SSIM (Wang et al. 2003), PSNR and LPIPS are
 *two-sided*: near its best the released film is the patient's own, a leak; far below what two chest films of different
 patients have in common it is no chest film. So their chance level is the similarity to films of other patients, and
-closer to it is better. The Fréchet distance names its feature network ("FD-classifier") and is never called FID, which
-means Inception's features.
+closer to it is better. SSIM and MS-SSIM are computed here and not by torchmetrics: its mean takes in reflected borders,
+which Wang et al. leave out, and in double precision, which the variances need, it takes ten times as long or more
+(``performance/measures.py``).
+
+The Fréchet distance names its feature network ("FD-classifier") and is never called FID, which means Inception's
+features.
 """
 
 from __future__ import annotations
@@ -411,8 +415,6 @@ def precision_recall_density_coverage(
     there. ``detail["expected"]`` is density and coverage if both sets came from one population.
     """
     a, b = _features(real, "real features"), _features(released, "released features")
-    names = ("precision", "recall", "density", "coverage")
-    space = f"{features}, k={k}"
     n = len(set(np.asarray(real_patients).tolist()) | set(np.asarray(released_patients).tolist()))
     distances = _Distances(_distances(a, a), _distances(b, b), _distances(a, b))
     samples = [(real_patients, np.arange(len(a))), (released_patients, np.arange(len(b)))]
@@ -423,14 +425,22 @@ def precision_recall_density_coverage(
             raise TooFewPatients(few, 2 * k + 1, unit="films")
         found = jackknife_each(lambda i, j: _prdc(distances, i, j, k), samples, rng=rng, **options)
     except TooFewPatients as few_patients:
-        return [Measurement.missing(name, str(few_patients), n=n, seed=seed, protocol=space) for name in names]
+        return missing_neighbours(features, str(few_patients), n=n, seed=seed, k=k)
     coverage = 1 - math.prod((len(a) - i) / (len(a) + len(b) - i) for i in range(1, k + 1))
     expected = {"density": 1.0, "coverage": coverage}
     detail = {"features": features, "k": k, "real": len(a), "released": len(b), "expected": expected}
     return [
-        Measurement(name, v.value, max(0.0, v.low), v.high, n, None, "higher", None, seed, detail, space)
-        for name, v in zip(names, found, strict=True)
+        Measurement(name, v.value, max(0.0, v.low), v.high, n, None, "higher", None, seed, detail, f"{features}, k={k}")
+        for name, v in zip(_NEIGHBOURS, found, strict=True)
     ]
+
+
+_NEIGHBOURS = ("precision", "recall", "density", "coverage")
+
+
+def missing_neighbours(features: str, why: str, *, n: int, seed: int, k: int = 5) -> list[Measurement]:
+    """Precision, recall, density and coverage in a feature network, not measured for this reason."""
+    return [Measurement.missing(name, why, n=n, seed=seed, protocol=f"{features}, k={k}") for name in _NEIGHBOURS]
 
 
 class _Distances(NamedTuple):

@@ -35,6 +35,7 @@ from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.findings import findings_counts, findings_f1
 from updp.evaluation.probes.utility.text_metrics import (
     R2Gen,
+    Weights,
     bleu_counts,
     bleu_of_counts,
     rouge_l,
@@ -134,8 +135,8 @@ def controls(exhibit: Exhibit, released: Pairs, seed: int) -> dict[str, Pairs]:
     rows, owners = released.rows, exhibit.patients[released.rows]
     labels = np.nan_to_num(exhibit.labels[rows])
     donors = []
-    for row, owner, told in zip(rows, owners, labels, strict=True):
-        apart = np.abs(labels - told).sum(1) + np.where(owners == owner, np.inf, 0)
+    for row, owner, own in zip(rows, owners, labels, strict=True):
+        apart = np.abs(labels - own).sum(1) + np.where(owners == owner, np.inf, 0)
         nearest = rows[apart == apart.min()] if np.isfinite(apart).any() else np.array([row])
         donors.append(int(rng.choice(nearest)))
     return {
@@ -250,6 +251,7 @@ def compare(
     *,
     java: bool = True,
     cache: Cache | None = None,
+    weights: Weights = Weights(),  # noqa: B008
 ) -> list[Measurement]:
     """Every regime's reports against the real ones, pooled over the sharings; ``write`` may be any captioner."""
     references, patients = [exhibit.real_texts[i] for i in scored], exhibit.patients[scored]
@@ -277,7 +279,8 @@ def compare(
         how: dict[str, Any] = {"normaliser": normaliser, "java": java, "cache": cache, "detail": detail}
         found = text_measures(truth, written[label], everyone, **how, **options)
         f1 = findings_f1(truth, written[label], everyone, **options)
-        out += [*found, with_detail(f1, **detail)]
+        further = weights.measures(truth, written[label], everyone, seed=seed, draws=effort.draws, regime=label)
+        out += [*found, *(with_detail(m, **detail) for m in (f1, *further))]
     smallest = min((p.share for p in plans[0] if p.share is not None), default=None)
     if smallest is not None:
         ours, *others = (f"{name}, {smallest:.0%} of local" for name in (LOCAL_RELEASED, LOCAL, *CONTROLS))

@@ -166,13 +166,6 @@ def bleu_of_counts(counts: ArrayLike, n: int = 4, weights: ArrayLike | None = No
     return score if weights is not None and np.ndim(weights) == 2 else float(score[0])
 
 
-def bleu(references: Sequence[str], hypotheses: Sequence[str], n: int = 4) -> float:
-    """Corpus BLEU-n of texts whose tokens are split by spaces."""
-    checked(references, hypotheses)
-    counts = bleu_counts([r.split() for r in references], [h.split() for h in hypotheses], max(n, 4))
-    return float(bleu_of_counts(counts, n))
-
-
 # ROUGE-L -------------------------------------------------------------------------------------------------------------
 
 
@@ -257,11 +250,6 @@ def meteor_of_counts(counts: ArrayLike, weights: ArrayLike | None = None) -> Any
         fragmentation = total[:, 20] / ((total[:, 21] + total[:, 22]) / 2)
         score = np.nan_to_num(f_mean * (1 - gamma * fragmentation**beta))
     return score if weights is not None and np.ndim(weights) == 2 else float(score[0])
-
-
-def meteor(references: Sequence[str], hypotheses: Sequence[str]) -> float:
-    """Corpus METEOR 1.5, by Java."""
-    return float(meteor_of_counts(meteor_counts(references, hypotheses)))
 
 
 def meteor_exact_stem(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
@@ -404,6 +392,45 @@ def _measures(
 # Measures with weights -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Where the weights of BERTScore and RadGraph-F1 lie; a measure without a folder is left out."""
+
+    bertscore: Path | None = None
+    layer: int = 5  # of the encoder of BERTScore
+    baseline: Path | None = None
+    radgraph: Path | None = None
+
+    def check(self) -> None:
+        """Refuse folders without the files that a measure needs."""
+        if self.bertscore is not None:
+            _check_bert_score(self.bertscore, self.baseline)
+        if self.radgraph is not None:
+            _check_radgraph(self.radgraph / RADGRAPH)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that ``measures`` gives."""
+        bert = () if self.bertscore is None else (_bert_score_name(self.bertscore, self.layer, self.baseline),)
+        return bert + (() if self.radgraph is None else _radgraph_names(RADGRAPH))
+
+    def measures(
+        self, references: Sequence[str], hypotheses: Sequence[str], patients: Patients, **options: Any
+    ) -> list[Measurement]:
+        """Every measure that has weights. ``options`` go to `updp.evaluation.intervals.measure`."""
+        out = []
+        if self.bertscore is not None:
+            how: dict[str, Any] = {"weights": self.bertscore, "layer": self.layer, "baseline": self.baseline}
+            out.append(bert_score(references, hypotheses, patients, **how, **options))
+        if self.radgraph is not None:
+            out += radgraph_f1(references, hypotheses, patients, weights=self.radgraph, **options)
+        return out
+
+
+#: The model of RadGraph-F1, as radeval names it.
+RADGRAPH = "radgraph-xl"
+
+
 def bert_score(
     references: Sequence[str],
     hypotheses: Sequence[str],
@@ -421,9 +448,7 @@ def bert_score(
     flipped negation, so read it beside ``findings_f1``.
     """
     checked(references, hypotheses, patients)
-    _present("BERTScore", weights, ("config.json",))
-    if baseline is not None and not baseline.is_file():
-        raise MissingRequirement(f"BERTScore: no baseline file {baseline.name} at the path given")
+    _check_bert_score(weights, baseline)
     vendor = _radeval("radeval.metrics.bertscore._vendor", "BERTScore")
     scorer = vendor.BERTScorer(
         model_type=str(weights),
@@ -433,8 +458,7 @@ def bert_score(
         baseline_path=None if baseline is None else str(baseline),
     )
     _, _, f1 = scorer.score(cands=list(hypotheses), refs=list(references))
-    scale = "rescaled" if baseline else "not rescaled"
-    name = f"BERTScore F1 [{weights.name}, layer {layer}, {scale}]"
+    name = _bert_score_name(weights, layer, baseline)
     return measure(name, mean, patients, np.asarray(f1, dtype=np.float64), better="higher", seed=seed, **options)
 
 
@@ -445,7 +469,7 @@ def radgraph_f1(
     *,
     weights: Path,
     seed: int,
-    model: str = "radgraph-xl",
+    model: str = RADGRAPH,
     **options: Any,
 ) -> list[Measurement]:
     """RadGraph-F1 by radeval at its three levels; the usual one is partial (RG_ER).
@@ -454,19 +478,36 @@ def radgraph_f1(
     the text encoder by a local folder, since nothing is downloaded.
     """
     checked(references, hypotheses, patients)
-    folder = weights / model
-    _present("RadGraph-F1", folder, ("config.json", "weights.th", "vocabulary"))
-    _encoder_is_local(folder / "config.json")
+    _check_radgraph(weights / model)
     # radeval 2.2 imports itself under its former name in the RadGraph it carries.
     sys.modules.setdefault("RadEval", _radeval("radeval", "RadGraph-F1"))
     vendor = _radeval("RadEval.metrics.radgraph", "RadGraph-F1")
     scorer = vendor.F1RadGraph(reward_level="all", model_type=model, model_cache_dir=str(weights))
     levels = scorer(refs=list(references), hyps=list(hypotheses))[1]
-    names = ("simple, RG_E", "partial, RG_ER", "complete, RG_ER-bar")
     return [
-        measure(f"RadGraph-F1 [{model}, {level}]", mean, patients, list(scores), better="higher", seed=seed, **options)
-        for level, scores in zip(names, levels, strict=True)
+        measure(name, mean, patients, list(scores), better="higher", seed=seed, **options)
+        for name, scores in zip(_radgraph_names(model), levels, strict=True)
     ]
+
+
+def _bert_score_name(weights: Path, layer: int, baseline: Path | None) -> str:
+    return f"BERTScore F1 [{weights.name}, layer {layer}, {'rescaled' if baseline else 'not rescaled'}]"
+
+
+def _radgraph_names(model: str) -> tuple[str, ...]:
+    levels = ("simple, RG_E", "partial, RG_ER", "complete, RG_ER-bar")
+    return tuple(f"RadGraph-F1 [{model}, {level}]" for level in levels)
+
+
+def _check_bert_score(weights: Path, baseline: Path | None) -> None:
+    _present("BERTScore", weights, ("config.json",))
+    if baseline is not None and not baseline.is_file():
+        raise MissingRequirement(f"BERTScore: no baseline file {baseline.name} at the path given")
+
+
+def _check_radgraph(folder: Path) -> None:
+    _present("RadGraph-F1", folder, ("config.json", "weights.th", "vocabulary"))
+    _encoder_is_local(folder / "config.json")
 
 
 def _radeval(module: str, measure: str) -> Any:
