@@ -78,13 +78,18 @@ def figures() -> str:
 # -- results ---------------------------------------------------------------------------------------------------------
 
 #: Parts of the page between ``<!-- NAME: … -->`` and ``<!-- end of NAME -->``.
-_PARTS = ("certificate", "evidence", "reports")
+_PARTS = ("certificate", "evidence", "composed", "reports")
 
 
 def results() -> str:
     """The page of results with the tables as they stand in the data."""
     text = (DOCS / "results.md").read_text("utf-8")
-    makers = {"certificate": certificate, "evidence": evidence_tables, "reports": report_tables}
+    makers = {
+        "certificate": certificate,
+        "evidence": evidence_tables,
+        "composed": composed_table,
+        "reports": report_tables,
+    }
     for name in _PARTS:
         head, _, rest = text.partition(f"<!-- {name}:")
         mark, _, rest = rest.partition("\n")
@@ -138,17 +143,27 @@ _ABSENT = "These tables have not been made with the models of this version.\n\n"
 
 def evidence_tables() -> str:
     """What the gate asks, of every method and of the controls."""
+    text = _bench("evidence", ["evidence", "identity", "privdiff"])
+    return _ABSENT if text is None else f"![Usefulness against film linkage](pictures/privacy-utility.svg)\n\n{text}"
+
+
+def composed_table() -> str:
+    """What the gate asks, of several studies of a patient with reports."""
+    return _bench("composed", ["evidence"]) or _ABSENT
+
+
+def _bench(name: str, tables: list[str]) -> str | None:
+    """Tables of a bench of methods; None where it was not run."""
     import json
 
     from updp.bench.evidence import rows_of
     from updp.bench.methods import markdown
 
-    path = DOCS / "figures" / "evidence.json"
+    path = DOCS / "figures" / f"{name}.json"
     if not path.is_file():
-        return _ABSENT
+        return None
     facts = json.loads(path.read_bytes())
-    text = markdown(rows_of(facts), facts["about"], ["evidence", "identity", "privdiff"])
-    return f"![Usefulness against film linkage](pictures/privacy-utility.svg)\n\n{text}\n"
+    return f"{markdown(rows_of(facts), facts['about'], tables)}\n"
 
 
 def report_tables() -> str:

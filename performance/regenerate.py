@@ -70,6 +70,13 @@ def steps(chest: Path, reports: Path | None, out: Path, pack: str, films: int, j
         words = [*updp, "bench", "methods", "--pack", pack, "--data", str(reports), "--method", "updp"]
         words += ["--tables", "reports", "--films", "2400", "--out", str(out / "reports")]
         yield Step("report-generation", "report generation by regime", words, long=True)
+        cohort = [*python, str(performance / "compose_reports.py"), "--films", str(chest), "--reports", str(reports)]
+        cohort += ["--out", str(out / "cohort")]
+        composed = [*updp, "bench", "methods", "--data", str(out / "cohort"), "--films", "480", "--quick"]
+        composed += ["--tables", "evidence", "--plan", str(DOCS / "plans" / "composed.toml")]
+        composed += ["--out", str(out / "composed")]
+        about = "several studies of a patient with reports, a composed cohort"
+        yield Step("composed", about, composed, [cohort], long=True)
 
 
 def run(todo: Sequence[Step], out: Path, jobs: int) -> bool:
@@ -117,7 +124,7 @@ def install(out: Path) -> None:
     """What the steps left, as far as it is there, and the pages that show it."""
     install_certificates(out)
     figures = DOCS / "figures"
-    for name in ("evidence", "reports"):
+    for name in ("evidence", "reports", "composed"):
         made = out / name / "methods.json"
         if made.is_file():
             figures.mkdir(exist_ok=True)
