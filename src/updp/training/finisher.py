@@ -328,8 +328,11 @@ class FinisherStage:
             if count < len(drawn_for):
                 others = as_tensor(self.corpus.films[drawn_for[count:]]).to(device)
                 paired = torch.cat([real, self._film(self.autoencoder.encode(others))])
-        ratio = (powers(film) + _LITTLE) / (powers(paired) + _LITTLE)
-        loss = loss + POWER * ratio.log().square().mean()
+        # Apart for films from real latents and from the generator's own: too much in one would hide too little in the other.
+        for part in (slice(count), slice(count, None)):
+            if len(film[part]):
+                ratio = (powers(film[part]) + _LITTLE) / (powers(paired[part]) + _LITTLE)
+                loss = loss + POWER * ratio.log().square().mean()
         if self.representation is not None:
             loss = loss + SHOW * self._shows_otherwise(film, paired, draw_shift(rng, film.shape[-1]))
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
