@@ -96,12 +96,36 @@ def test_the_critic_has_no_opinion_on_texts_that_are_not_known():
 
 
 def test_one_step_shows_the_critic_the_same_part_of_real_and_made_films():
-    rng = np.random.default_rng(0)
-    films = torch.rand(2, 1, 64, 64)
-    for _ in range(8):
-        view = draw_view(rng, 64)
-        assert view(films).shape[-2:] == (48, 48)
-        assert torch.equal(view(films), view(films))
+    torch.manual_seed(0)
+    autoencoder, rng = LappedAutoencoder(channels=4, widths=(8, 8, 8, 8, 8), grain=True), np.random.default_rng(0)
+    latents = torch.randn(2, 4, 8, 8)
+    base = autoencoder.synthesise(latents)
+    decoded, seen = autoencoder.refine(latents, base), set()
+    for _ in range(12):
+        view = draw_view(rng, autoencoder, 8)
+        shown = view(latents, base)
+        assert shown.shape[-2:] == (96, 96)
+        assert torch.equal(shown, view(latents, base))
+        # Untrained, the decoder adds nothing but grain, so a crop is a part of the decoded film.
+        places = [(i, j) for i in (0, 16, 32) for j in (0, 16, 32)
+                  if torch.allclose(shown, decoded[:, :, i : i + 96, j : j + 96], atol=1e-5)]  # fmt: skip
+        seen |= set(places)
+    assert len(seen) > 2
+
+
+def test_the_critic_sees_what_the_decoder_makes_of_latents():
+    """A decoder that adds something shows it to the critic, and its gradient reaches the latents."""
+    torch.manual_seed(0)
+    autoencoder = LappedAutoencoder(channels=4, widths=(8, 8, 8, 8, 8))
+    torch.nn.init.constant_(autoencoder.refine.out.bias, 0.25)
+    latents = torch.randn(1, 4, 4, 4, requires_grad=True)
+    for seed in range(6):
+        view = draw_view(np.random.default_rng(seed), autoencoder, 4)
+        base = autoencoder.synthesise(latents)
+        plain = torch.zeros_like(base)
+        assert torch.allclose(view(latents, plain).mean(), torch.tensor(0.25), atol=1e-5)
+        (gradient,) = torch.autograd.grad(view(latents, base).sum(), latents)
+        assert gradient.abs().sum() > 0
 
 
 def test_a_second_look_is_learned_from_what_the_sampler_shows_it(parts, monkeypatch):

@@ -10,7 +10,9 @@ generator takes, must come back in it, and a batch has the power by band of the 
 noised real films, whose coarse grey values must come back; half are the generator's own, as it leaves them after some
 steps, or the finisher's film of them, noised back for a second look as the sampler does it. A generator that has a
 finisher already goes on with it.
-Both sides are compared through the linear synthesis of the code: the decoder adds grain later.
+The critic sees both sides as the decoder shows them, which stays as it is: latents whose fine channels do not belong
+together look well in the linear synthesis of the code, and the decoder makes a hatch of them. Grey values, power and
+representation are compared in the linear synthesis, which costs nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from updp.models.backbone import EfficientNetLite0, settled
 from updp.models.generator import Condition, Generator, UNet
 from updp.models.generator import settled as settled_to
+from updp.models.lapped import STRIDE, grain_field
 from updp.models.low_rank import load_paths, paths, with_low_rank
 from updp.models.lpips import trunk_features
 from updp.models.samplers import alpha, sigma
@@ -204,13 +207,30 @@ class WithCritic(nn.Module):
         return clean
 
 
-def draw_view(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]:
-    """What the critic sees of films of one step: the whole at a smaller size, or a crop."""
-    side = round(_VIEW * size)
+def draw_view(
+    rng: np.random.Generator, autoencoder: LappedAutoencoder, side: int
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """What the critic sees of films of one step, from latents of `side` cells and their linear synthesis: the decoded
+    film at a smaller size, or a decoded crop."""
+    cells = round(_VIEW * side)
     if rng.random() < 0.4:
-        return lambda films: functional.interpolate(films, side, mode="bilinear", antialias=True)
-    top, left = (int(v) for v in rng.integers(0, size - side + 1, 2))
-    return lambda films: films[:, :, top : top + side, left : left + side]
+
+        def whole(latents: Tensor, base: Tensor) -> Tensor:
+            film = autoencoder.refine(latents, base)
+            return functional.interpolate(film, cells * STRIDE, mode="bilinear", antialias=True)
+
+        return whole
+    top, left = (int(v) for v in rng.integers(0, side - cells + 1, 2))
+
+    def cut(x: Tensor) -> Tensor:
+        one = x.shape[-1] // side
+        return x[:, :, one * top : one * (top + cells), one * left : one * (left + cells)]
+
+    def crop(latents: Tensor, base: Tensor) -> Tensor:
+        film: Tensor = autoencoder.refine(cut(latents), cut(base), cut(grain_field(base.shape[-1])))
+        return film
+
+    return crop
 
 
 def draw_shift(rng: np.random.Generator, size: int) -> Callable[[Tensor], Tensor]:
@@ -255,7 +275,8 @@ class FinisherStage:
         with torch.no_grad():
             rows = np.flatnonzero((corpus.splits == "train") & texts.usable())
             films = as_tensor(corpus.films[rows[:: max(1, len(rows) // 64)][:64]])
-            self.module.critic.adjust(self._maps(self._film(self.autoencoder.encode(films))))
+            latents = self.autoencoder.encode(films)
+            self.module.critic.adjust(self._maps(self.autoencoder.refine(latents, self._film(latents))))
 
     def build(self) -> WithCritic:
         plain = UNet(**self.start.bare())
@@ -293,16 +314,16 @@ class FinisherStage:
         told = torch.from_numpy(said.astype(np.float32)).to(device)
         self.autoencoder.to(device)
         self.features.to(device)
-        view = draw_view(rng, self.corpus.films.shape[1])
         with torch.no_grad():
             clean = self.autoencoder.encode(as_tensor(self.corpus.films[rows]).to(device))
+            view = draw_view(rng, self.autoencoder, clean.shape[-1])
             low, high = TIMES
             places = (rng.permutation(count) + rng.random()) / count
             t = torch.from_numpy((low + (high - low) * places).astype(np.float32)).to(device)
             noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32)).to(device)
             latents = alpha(t)[:, None, None, None] * clean + sigma(t)[:, None, None, None] * noise
             real = self._film(clean)
-            maps = self._maps(view(real))
+            maps = self._maps(view(clean, real))
         asked, drawn_for = told, rows
         if self.own is not None:
             chosen = rng.choice(len(self.own.times), self.config.batch - count)
@@ -328,7 +349,7 @@ class FinisherStage:
             if count < len(drawn_for):
                 others = as_tensor(self.corpus.films[drawn_for[count:]]).to(device)
                 paired = torch.cat([real, self._film(self.autoencoder.encode(others))])
-        # Apart for films from real latents and from the generator's own: too much in one would hide too little in the other.
+        # Apart for films from real latents and from own ones: too much in one would hide too little in the other.
         for part in (slice(count), slice(count, None)):
             if len(film[part]):
                 ratio = (powers(film[part]) + _LITTLE) / (powers(paired[part]) + _LITTLE)
@@ -336,7 +357,7 @@ class FinisherStage:
         if self.representation is not None:
             loss = loss + SHOW * self._shows_otherwise(film, paired, draw_shift(rng, film.shape[-1]))
         weight = min(1.0, max(0.0, (step - _BEGIN) / _RAMP))
-        opposed = self._opposed(bare.critic, maps, told, self._maps(view(film)), asked, weight)
+        opposed = self._opposed(bare.critic, maps, told, self._maps(view(made, film)), asked, weight)
         return opposed + loss
 
     def _shows_otherwise(self, made: Tensor, real: Tensor, seen: Callable[[Tensor], Tensor]) -> Tensor:
