@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from faker import Faker
 
-from updp.bench.ablation import validation_studies
+from updp.bench.prompts import validation_studies
 from updp.core.record import Report, Study
 from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP

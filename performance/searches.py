@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from updp.bench.ablation import validation_studies
+from updp.bench.prompts import validation_studies
 from updp.core.global_state import limited
 from updp.domains.chest import PACK
 from updp.methods.updp.alignment import align, start

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from updp.bench.ablation import validation_studies
+from updp.bench.prompts import validation_studies
 from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP
 from updp.models import load_pack
