@@ -1,5 +1,5 @@
 """Write the reference pages from the code: policy, its JSON schema, command line, reason codes; the figures of the
-README from ``figures.toml`` and from what `updp methods` prints; and the tables of ``results.md`` from the certificate
+README from ``figures.toml`` and from what `updp methods` prints; and the tables of the results from the certificate
 that ships and from what `performance/regenerate.py` left in ``figures/``.
 
 Run from anywhere: ``python docs/generate.py``; ``--check`` writes nothing and fails if a page is out of date.
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ def pages() -> dict[str, str]:
         "reference/command-line.md": command_line_page(),
         "reference/reason-codes.md": reason_codes_page(),
         "../README.md": readme(),
-        "results.md": results(),
+        **result_pages(),
     }
 
 
@@ -77,31 +79,118 @@ def figures() -> str:
 
 # -- results ---------------------------------------------------------------------------------------------------------
 
-#: Parts of the page between ``<!-- NAME: … -->`` and ``<!-- end of NAME -->``.
-_PARTS = ("certificate", "evidence", "composed", "reports")
+_ABSENT = "These tables have not been made with the models of this version.\n\n"
 
 
-def results() -> str:
-    """The page of results with the tables as they stand in the data."""
-    text = (DOCS / "results.md").read_text("utf-8")
-    makers = {
-        "certificate": certificate,
-        "evidence": evidence_tables,
-        "composed": composed_table,
-        "reports": report_tables,
-    }
-    for name in _PARTS:
-        head, _, rest = text.partition(f"<!-- {name}:")
-        mark, _, rest = rest.partition("\n")
-        _, _, tail = rest.partition(f"<!-- end of {name} -->")
-        text = f"{head}<!-- {name}:{mark}\n{makers[name]()}<!-- end of {name} -->{tail}"
+def result_pages() -> dict[str, str]:
+    """The pages of results with their tables as they stand in the data.
+
+    A table stands between ``<!-- NAME: … -->`` and ``<!-- end of NAME -->``.
+    """
+    made = {}
+    for page in ("results.md", "results-updp.md"):
+        text = (DOCS / page).read_text("utf-8")
+        for name in re.findall(r"^<!-- end of ([\w-]+) -->$", text, re.MULTILINE):
+            head, _, rest = text.partition(f"<!-- {name}:")
+            mark, _, rest = rest.partition("\n")
+            _, _, tail = rest.partition(f"<!-- end of {name} -->")
+            inner = certificate() if name == "certificate" else table_of(name)
+            text = f"{head}<!-- {name}:{mark}\n{inner}<!-- end of {name} -->{tail}"
+        made[page] = text
+    return made
+
+
+def table_of(name: str) -> str:
+    """What `performance/regenerate.py` left of a step, as tables under the command that made them."""
+    path = DOCS / "figures" / f"{name}.json"
+    if not path.is_file():
+        return _ABSENT
+    facts = json.loads(path.read_bytes())
+    tables = _TABLES[name](facts) if name in _TABLES else "\n".join(facts["lines"])
+    return f"`{facts['command']}`\n\n{tables.strip()}\n\n"
+
+
+def _methods(*tables: str) -> Callable[[Any], str]:
+    def text(facts: Any) -> str:
+        from updp.bench.evidence import rows_of
+        from updp.bench.methods import markdown
+
+        return markdown(rows_of(facts), facts["about"], tables)
+
     return text
+
+
+def _ablation(facts: Any) -> str:
+    from updp.bench.ablation import Gain, Row, markdown
+    from updp.bench.tables import on_whom, read_rows
+
+    text = markdown(read_rows(Row, facts["rows"]), read_rows(Gain, facts["gains"]))
+    pictures = "![Score by prompt length](pictures/ablation-length.png) "
+    return f"{on_whom(facts['about'])}\n\n{text}\n{pictures}![Score by steps](pictures/ablation-iterations.png)"
+
+
+def _generated(facts: Any) -> str:
+    from updp.bench.generated import Row, markdown
+    from updp.bench.tables import on_whom, read_rows
+
+    names = {"By prompt length": "length", "By content iteration": "iterations"}
+    pictures = "\n\n".join(f"![{words}](pictures/generated-{name}.png)" for words, name in names.items())
+    return f"{on_whom(facts['about'])}\n\n{markdown(read_rows(Row, facts['rows']))}\n{pictures}"
+
+
+def _epsilon(facts: Any) -> str:
+    from updp.bench.epsilon import Row, markdown
+    from updp.bench.tables import on_whom, read_rows
+
+    text = markdown(read_rows(Row, facts["rows"]))
+    return f"{on_whom(facts['about'])}\n\n{text}\n![Gain kept by budget](pictures/epsilon.png)"
+
+
+def _rate(facts: Any) -> str:
+    from updp.bench.rate import Row, markdown
+    from updp.bench.tables import on_whom, read_rows
+
+    text = markdown(read_rows(Row, facts["rows"]))
+    return f"{on_whom(facts['about'])}\n\n{text}\n![Findings and identity by bits](pictures/rate.png)"
+
+
+def _identity(facts: Any) -> str:
+    from updp.bench.identity import groups_of, markdown
+    from updp.bench.tables import on_whom
+
+    budget = "A quick" if facts["about"]["quick"] else "The full"
+    return f"{on_whom(facts['about'])} {budget} evaluation.\n\n{markdown(groups_of(facts))}"
+
+
+def _frontier(facts: Any) -> str:
+    from updp.bench.frontier import page
+
+    return f"![Usefulness against film linkage by strength](pictures/frontier.svg)\n\n{page(facts)}"
+
+
+def _evidence(facts: Any) -> str:
+    picture = "![Usefulness against film linkage](pictures/privacy-utility.svg)"
+    return f"{picture}\n\n{_methods('evidence', 'identity', 'privdiff')(facts)}"
+
+
+#: Steps whose figures are data; of the others the tables that they printed are kept.
+_TABLES: dict[str, Callable[[Any], str]] = {
+    "evidence": _evidence,
+    "frontier": _frontier,
+    "composed": _methods("evidence"),
+    "reports": _methods("reports"),
+    "searches": _methods("reports"),
+    "privdiff": _methods("privdiff"),
+    "ablation": _ablation,
+    "generated": _generated,
+    "epsilon": _epsilon,
+    "identity": _identity,
+    "rate": _rate,
+}
 
 
 def certificate() -> str:
     """The figures of the certificate of the default method, with the bounds of the default policy."""
-    import json
-
     from updp.core.measurement import Measurement
     from updp.core.policy import GatePolicy
     from updp.core.questions import QUESTIONS
@@ -136,48 +225,6 @@ def certificate() -> str:
         *lines,
     ]
     return "\n".join(words) + "\n\n"
-
-
-_ABSENT = "These tables have not been made with the models of this version.\n\n"
-
-
-def evidence_tables() -> str:
-    """What the gate asks, of every method and of the controls."""
-    text = _bench("evidence", ["evidence", "identity", "privdiff"])
-    return _ABSENT if text is None else f"![Usefulness against film linkage](pictures/privacy-utility.svg)\n\n{text}"
-
-
-def composed_table() -> str:
-    """What the gate asks, of several studies of a patient with reports."""
-    return _bench("composed", ["evidence"]) or _ABSENT
-
-
-def _bench(name: str, tables: list[str]) -> str | None:
-    """Tables of a bench of methods; None where it was not run."""
-    import json
-
-    from updp.bench.evidence import rows_of
-    from updp.bench.methods import markdown
-
-    path = DOCS / "figures" / f"{name}.json"
-    if not path.is_file():
-        return None
-    facts = json.loads(path.read_bytes())
-    return f"{markdown(rows_of(facts), facts['about'], tables)}\n"
-
-
-def report_tables() -> str:
-    """Report generation by regime, ours beside the published figures."""
-    import json
-
-    from updp.bench.evidence import rows_of
-    from updp.bench.methods import markdown
-
-    path = DOCS / "figures" / "reports.json"
-    if not path.is_file():
-        return _ABSENT
-    facts = json.loads(path.read_bytes())
-    return markdown(rows_of(facts), facts["about"], ["reports"]) + "\n"
 
 
 # -- policy ----------------------------------------------------------------------------------------------------------
@@ -225,8 +272,6 @@ def _type(facts: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    import json
-
     return "none" if value is None else f"`{json.dumps(value)}`"
 
 

@@ -34,29 +34,87 @@ def made_for_the_site():
 
 
 @pytest.mark.parametrize("name", ["reference/policy.md", "reference/policy.schema.json", "reference/command-line.md",
-                                  "reference/reason-codes.md", "../README.md", "results.md"])  # fmt: skip
+                                  "reference/reason-codes.md", "../README.md", "results.md",
+                                  "results-updp.md"])  # fmt: skip
 def test_generated_pages_are_up_to_date(name):
     made = generator().pages()
     assert (DOCS / name).read_text("utf-8") == made[name], "run: python docs/generate.py"
 
 
-def test_tables_of_the_results_are_copied_and_nothing_of_the_machine_is_in_them(tmp_path, monkeypatch):
+@pytest.fixture
+def regenerate(monkeypatch):
+    spec = importlib.util.spec_from_file_location("regenerate", ROOT / "performance" / "regenerate.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "regenerate", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_of_the_results_are_copied_and_nothing_of_the_machine_is_in_them(tmp_path, monkeypatch, regenerate):
     from tests.bench.test_evidence import ABOUT, rows
 
-    spec = importlib.util.spec_from_file_location("regenerate", ROOT / "performance" / "regenerate.py")
-    regenerate = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "regenerate", regenerate)
-    spec.loader.exec_module(regenerate)
     made = generator()
     monkeypatch.setattr(made, "DOCS", tmp_path)
-    assert "not been made" in made.evidence_tables()
-    facts = regenerate.trimmed({"about": ABOUT, "rows": [row.to_json() for row in rows()]}, "evidence")
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "evidence.json").write_text(json.dumps(facts))
-    text = made.evidence_tables()
+    monkeypatch.setattr(regenerate, "DOCS", tmp_path)
+    monkeypatch.setattr(regenerate, "install_certificates", lambda out: None)
+    monkeypatch.setattr(regenerate.subprocess, "run", lambda *args, **more: None)
+    assert "not been made" in made.table_of("evidence")
+    out = tmp_path / "home" / "work"
+    known = list(regenerate.steps(Path("/home/films"), Path("/home/reports"), out, regenerate.PACK))
+    (out / "evidence").mkdir(parents=True)
+    (tmp_path / "pictures").mkdir()
+    (out / "evidence" / "methods.json").write_text(
+        json.dumps({"about": ABOUT, "rows": [row.to_json() for row in rows()]})
+    )
+    (out / "evidence" / "frontier.svg").write_text("<svg/>")
+    (out / "evidence.txt").write_text("tables")
+    (out / "prompts.txt").write_text("$ command\na warning\n| mode | hits |\n|---|---|\n| ldp | 0 |\n\nreal\n")
+    regenerate.install(known, out, {str(out): "WORK", "/home/films": "FILMS", "/home/reports": "REPORTS"})
+    text = made.table_of("evidence")
     assert "| donor | 0.50 [0.48, 0.52] |" in text
     assert "| 2 | 4 (10%) |" in text
-    assert "/home" not in text + json.dumps(facts)
+    assert text.startswith("`updp bench methods --data FILMS --quick --tables evidence,identity,privdiff --plan docs")
+    assert made.table_of("prompts").endswith("`\n\n| mode | hits |\n|---|---|\n| ldp | 0 |\n\n")
+    assert (tmp_path / "pictures" / "privacy-utility.svg").is_file()
+    written = "".join(path.read_text() for path in (tmp_path / "figures").iterdir())
+    assert "/home" not in text + written
+    assert str(tmp_path) not in written
+
+
+def test_every_step_has_a_place_on_a_page_and_every_place_a_step(regenerate):
+    known = list(regenerate.steps(Path("films"), Path("reports"), Path("out"), regenerate.PACK))
+    shown = {s.name for s in known if s.stage != regenerate.FIRST and not s.name.startswith("certificate-")}
+    places = re.findall(
+        r"^<!-- end of ([\w-]+) -->$",
+        (DOCS / "results.md").read_text("utf-8") + (DOCS / "results-updp.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    assert sorted(places) == sorted([*shown, "certificate"])
+    assert set(generator()._TABLES) == {s.name for s in known if s.figures}
+
+
+def test_steps_resume_and_a_failure_stops_what_needs_it_alone(regenerate, tmp_path):
+    def step(name, code, **more):
+        return regenerate.Step(name, "", [sys.executable, "-c", code], **more)
+
+    counted = "import pathlib; p = pathlib.Path('count'); p.write_text(p.read_text() + 'x' if p.exists() else 'x')"
+    counted = counted.replace("'count'", repr(str(tmp_path / "count")))
+    known = [
+        step("first", "raise SystemExit(1)", stage=regenerate.FIRST),
+        step("dependent", counted, needs=["first"]),
+        step("free", counted, parts=[[sys.executable, "-c", counted]] * 2),
+    ]
+    assert [s.name for s in regenerate.chosen_of(known, ["dependent"])] == ["first", "dependent"]
+    assert not regenerate.run(known, tmp_path, jobs=2)
+    assert not (tmp_path / "dependent.txt").exists()
+    assert not (tmp_path / "first.txt").exists()
+    assert (tmp_path / "free.txt").exists()
+    ran = len((tmp_path / "count").read_text())
+    assert regenerate.run(known[2:], tmp_path, jobs=2)
+    assert len((tmp_path / "count").read_text()) == ran
+    # Other models: what was made with those of before is made anew.
+    assert regenerate.run(known[2:], tmp_path, jobs=2, mark=lambda step: "other")
+    assert len((tmp_path / "count").read_text()) > ran
 
 
 def anchors(page):

@@ -5,6 +5,7 @@ import pytest
 from tests.conftest import Hospital
 from tests.methods.tiny import tiny_pack
 from updp.bench import ablation
+from updp.bench.tables import read_rows
 
 
 def test_every_ablation_is_run_on_validation_films_and_written_down(tmp_path, monkeypatch):
@@ -27,6 +28,9 @@ def test_every_ablation_is_run_on_validation_films_and_written_down(tmp_path, mo
     written = json.loads((tmp_path / "out/ablation.json").read_text())
     assert len(written["rows"]) == len(rows)
     assert [gain["start"] for gain in written["gains"]] == ["random", "report"]
+    read = read_rows(ablation.Row, written["rows"]), read_rows(ablation.Gain, written["gains"])
+    assert ablation.markdown(*read) == (tmp_path / "out/ablation.md").read_text()
+    assert written["about"]["films"] == 4
     for gain in written["gains"]:
         assert gain["judge"] == pytest.approx(gain["score"], abs=2.0)
     assert "41.10 [31.44, 47.19]" in (tmp_path / "out/ablation.md").read_text()

@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import Hospital
 from tests.methods.tiny import tiny_pack
 from updp.bench import epsilon
+from updp.bench.tables import read_rows
 
 
 @pytest.fixture
@@ -32,7 +33,9 @@ def test_every_budget_is_measured_between_the_two_ends(source, tmp_path, monkeyp
     assert one_word[0].kept.value != pytest.approx(1.0, abs=1e-6)
     # The judge is the same vlm here, so it must agree.
     assert all(row.judge.value == pytest.approx(row.score.value, abs=1e-3) for row in rows)
-    assert len(json.loads((tmp_path / "out/epsilon.json").read_text())) == 4
+    written = json.loads((tmp_path / "out/epsilon.json").read_text())
+    assert read_rows(epsilon.Row, written["rows"]) == rows
+    assert written["about"]["pack"]["role"] == "vlm"
     assert (tmp_path / "out/epsilon.md").read_text().count("\n") == 6
     assert (tmp_path / "out/epsilon.png").stat().st_size > 1000
 

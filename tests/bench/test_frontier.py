@@ -1,6 +1,7 @@
 """Every method by its knob: the plan is whole, a bench resumes, hypervolumes have intervals that mean something."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from tests.conftest import Hospital, sweep
 from tests.evaluation.fake_probes import Fixed, PixelLinkage, figure
 from tests.methods.tiny import tiny_pack
-from updp.bench.frontier import area_of, bench_frontier, every_method, ranked
+from updp.bench.frontier import area_of, bench_frontier, every_method, page, picture, ranked
 from updp.bench.methods import BadBench
 from updp.evaluation.cohort.settings import HERE, MethodPlan
 from updp.methods import METHODS, UnknownMethod, make_method, method_info
@@ -75,11 +76,34 @@ def test_a_table_a_picture_and_hypervolumes_are_written_and_a_second_call_resume
     text = (tmp_path / "out" / "frontier.md").read_text()
     assert "### Hypervolume" in text
     assert "| blur | 0.9 |" in text
-    assert len(json.loads((tmp_path / "out" / "frontier.json").read_text())["points"]) == 3
+    written = json.loads((tmp_path / "out" / "frontier.json").read_text())
+    assert len(written["points"]) == 3
+    assert page(written) == text
     assert "<svg" in (tmp_path / "out" / "frontier.svg").read_text()
     assert sweep(tmp_path / "out", skip=(".cache",)) == []
     assert run(source, tmp_path, probes=counting) == volumes
     assert len(asked) == 3
+
+
+def test_processes_that_share_a_folder_measure_every_setting_once(source, tmp_path):
+    tiny_pack(tmp_path / "tiny")
+    asked = []
+
+    def counting():
+        asked.append(1)
+        return probes()
+
+    for k in (1, 2):
+        assert run(source, tmp_path, part=(k, 2), probes=counting) == []
+        assert not (tmp_path / "out" / "frontier.md").exists()
+    assert len(asked) == 3
+    assert {v.method for v in run(source, tmp_path, probes=counting)} == {"keep", "blur"}
+    assert len(asked) == 3
+
+
+def test_the_picture_names_a_method_once_where_it_keeps_most():
+    drawn = picture([point("a", 0.9, 0.9) | {"strength": 0.1}, point("a", 0.6, 0.5), point("b", 0.5, 0.9)]).decode()
+    assert re.findall(r">(a|b)<", drawn) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

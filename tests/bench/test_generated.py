@@ -7,7 +7,10 @@ import pytest
 from tests.conftest import Hospital, sweep
 from tests.methods.tiny import tiny_pack
 from updp.bench import generated
+from updp.bench.tables import read_rows
+from updp.evaluation.evaluate import pack_facts
 from updp.methods.updp.searches import PromptSearch
+from updp.models import load_pack
 
 
 def test_every_setting_of_the_tables_is_one_that_updp_takes():
@@ -48,7 +51,10 @@ def test_films_are_generated_scored_and_compared_and_a_second_call_resumes(few, 
     assert "41.10 [31.44, 47.19]" in text
     assert "Content iterations (Figure 4), default" in text
     assert (out / "generated-iterations.png").stat().st_size > 1000
-    assert len(json.loads((out / "generated.json").read_text())) == 5
+    written = json.loads((out / "generated.json").read_text())
+    assert read_rows(generated.Row, written["rows"]) == rows
+    # Films depend on the whole pack, so that is what they name.
+    assert written["about"]["pack"] == pack_facts(load_pack(pack))
     assert sweep(out) == []
 
     def unexpected(*args):

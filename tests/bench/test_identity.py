@@ -61,7 +61,8 @@ def test_every_setting_is_named_in_both_groups_beside_the_published_figure(pack,
     text = (tmp_path / "out" / "identity.md").read_text()
     assert text.count("97.21") == 2
     assert text.count("50.0 [40.0, 60.0], chance 10.0") == 4
-    assert len(json.loads((tmp_path / "out" / "identity.json").read_text())) == 2
+    written = json.loads((tmp_path / "out" / "identity.json").read_text())
+    assert identity.markdown(identity.groups_of(written)) == text
     assert sweep(tmp_path / "out", skip=("training-patients/.cache", "other-patients/.cache")) == []
     run()
     assert len(asked) == 4  # a second call resumes

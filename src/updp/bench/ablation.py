@@ -87,7 +87,7 @@ def bench_ablation(sources: Sequence[Path], out: Path, **options: Unpack[PromptO
     add("projection", "literal Algorithm 1", mode="literal")
     gains = [bench.gain(start) for start in ("random", "report")]
     written = {"rows": [asdict(row) for row in rows], "gains": [asdict(gain) for gain in gains]}
-    save(out, "ablation", written, markdown(rows, gains))
+    save(out, "ablation", bench.about, markdown(rows, gains), **written)
     draw(rows, out)
     return rows
 

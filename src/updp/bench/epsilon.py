@@ -58,7 +58,7 @@ def bench_epsilon(sources: Sequence[Path], out: Path, **options: Unpack[PromptOp
         for row in bench.rows(variant):
             rows.append(row)
             bench.say(f"{row.variant:<42} epsilon {row.epsilon:>5g}  score {row.score}  gain kept {row.kept}")
-    save(out, "epsilon", [asdict(row) for row in rows], markdown(rows))
+    save(out, "epsilon", bench.about, markdown(rows), rows=[asdict(row) for row in rows])
     draw(rows, out / "epsilon.png")
     return rows
 

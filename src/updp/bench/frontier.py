@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from updp.bench.evidence import Column, Row
+from updp.bench.evidence import Column, Row, rows_of
 from updp.bench.methods import BEYOND, RELATIVE, BadBench, measured_row, take_unseen
+from updp.bench.tables import read_rows
 from updp.core.markdown import table_lines
 from updp.core.policy import GatePolicy
 from updp.core.registry import unknown
@@ -86,10 +87,13 @@ def bench_frontier(
     seed: int = 0,
     layout: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,
+    part: tuple[int, int] | None = None,
     say: Say = print,
 ) -> list[Volume]:
     """Measure every method at every strength; ``frontier.md``, ``.json`` and ``.svg`` go to ``out``.
 
+    ``part`` (2, 5) measures the second fifth of the settings and writes no table: processes that share ``out`` leave
+    what a last call without it puts together.
     Methods without weights, or with weights of another pack, end the bench before any film is read.
     """
     chosen = [placed(plan, source) for plan in plans] if plans is not None else every_method(source, names, weights)
@@ -101,35 +105,48 @@ def bench_frontier(
     budget = budget_of(quick)
     rows: list[Row] = []
     volumes: list[Volume] = []
-    for setting in todo:
+    for setting in todo if part is None else todo[part[0] - 1 :: part[1]]:
         rows.append(measured_row(sample, setting, judges, budget, seed, ["frontier"], out, probes))
         say(f"{rows[-1].setting.label}: {'; '.join(f'{c.heading} {rows[-1].cell(c)}' for c in (BEYOND, RELATIVE))}")
-        # After every setting, so that a bench that is stopped leaves what it has.
-        volumes = write(rows, out, {"films": len(sample), "patients": counted, "seed": seed, "quick": quick,
-                                    "pack": pack_facts(judges)})  # fmt: skip
+        if part is None:  # after every setting, so that a bench that is stopped leaves what it has
+            volumes = write(rows, out, {"films": len(sample), "patients": counted, "seed": seed, "quick": quick,
+                                        "pack": pack_facts(judges)})  # fmt: skip
     return volumes
 
 
 def write(rows: Sequence[Row], out: Path, about: Mapping[str, Any]) -> list[Volume]:
     """The table, the figures and the picture of what was measured so far."""
-    found = [p for row in rows if (p := point_of(_short(row), row.setting.strength, row.measurements))]
+    found = [p for row in rows if (p := point_of(row.method, row.setting.strength, row.measurements))]
     volumes = ranked(found, int(about["seed"]))
     write_bytes(out / "frontier.md", markdown(rows, volumes, about).encode())
-    facts = {"format": "updp-frontier-1", "points": found, "hypervolume": [asdict(v) for v in volumes], **about}
+    facts = {"format": "updp-frontier-1", "points": found, "hypervolume": [asdict(v) for v in volumes], **about,
+             "rows": [row.to_json() for row in rows]}  # fmt: skip
     write_bytes(out / "frontier.json", (json.dumps(facts, indent=2) + "\n").encode())
     if found:
-        limits = GatePolicy()
-        picture = charts.plane(points(found), limits.max_film_linkage, limits.min_skill)
-        write_bytes(out / "frontier.svg", charts.standalone(picture))
+        write_bytes(out / "frontier.svg", picture(found))
     return volumes
 
 
-def _short(row: Row) -> str:
-    """The method with the options that make it another; where its films and networks lie does not."""
-    places = ("pack", "weights", "fit", "gallery")
-    shown = [f"{k}={v}" for k, v in row.setting.options if k not in places]
-    fitted = ["fit"] if "fit" in dict(row.setting.options) else []
-    return f"{row.setting.name} ({', '.join(fitted + shown)})" if fitted + shown else row.setting.name
+def picture(found: Sequence[Mapping[str, Any]]) -> bytes:
+    """A line for each method, named once, where it keeps most: so many labels of strengths would hide the points."""
+    best: dict[str, Mapping[str, Any]] = {}
+    for p in found:
+        if p["method"] not in best or p["utility"]["value"] > best[p["method"]]["utility"]["value"]:
+            best[p["method"]] = p
+    shown = [replace(drawn, label=drawn.series if best[p["method"]] is p else "")
+             for p, drawn in zip(found, points(found), strict=True)]  # fmt: skip
+    limits = GatePolicy()
+    svg = charts.planes(
+        [charts.Plane(shown, limits.max_film_linkage, limits.min_skill)],
+        "Privacy and utility of every method by its strength",
+        (900, 640),
+    )
+    return charts.standalone(svg)
+
+
+def page(facts: Mapping[str, Any]) -> str:
+    """The tables of a ``frontier.json``."""
+    return markdown(rows_of({**facts, "about": facts}), read_rows(Volume, facts["hypervolume"]), facts)
 
 
 def ranked(found: Sequence[Mapping[str, Any]], seed: int = 0) -> list[Volume]:
@@ -181,7 +198,7 @@ def markdown(rows: Sequence[Row], volumes: Sequence[Volume], about: Mapping[str,
             ["method", "strength", *(c.heading for c in COLUMNS), "seconds per film", "kept back"],
             [
                 [
-                    _short(row),
+                    row.method,
                     "" if row.setting.strength is None else f"{row.setting.strength:g}",
                     *map(row.cell, COLUMNS),
                     f"{row.seconds:.2f}",

@@ -87,13 +87,14 @@ def bench_generated(sources: Sequence[Path], out: Path, **options: Unpack[Prompt
     for table, setting, chosen in settings():
         rows.append(bench.row(table, setting, chosen, out / "measured"))
         bench.say(_line(rows[-1]))
-    save(out, "generated", [asdict(row) for row in rows], markdown(rows))
+    save(out, "generated", bench.about, markdown(rows), rows=[asdict(row) for row in rows])
     draw(rows, out)
     return rows
 
 
 class _Bench(PromptBench):
     needs = "can be read and has a report or labels"
+    role = None
 
     def __init__(self, sources: Sequence[Path], **options: Unpack[PromptOptions]) -> None:
         import torch

@@ -9,12 +9,12 @@ generator memorised shows; in the second they are not. Attackers learn on the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from updp.bench.evidence import Column, Row
+from updp.bench.evidence import Column, Row, rows_of
 from updp.bench.methods import AS_PRINTED, RETRAINED, measured_row
 from updp.core.markdown import table_lines
 from updp.core.record import Split, Study, place_of
@@ -24,7 +24,7 @@ from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import NoSample, Place, pack_for, take_sample
 from updp.evaluation.cohort.settings import MethodPlan, settings
 from updp.evaluation.cohort.unseen import learned_from, unseen
-from updp.evaluation.evaluate import budget_of
+from updp.evaluation.evaluate import budget_of, pack_facts
 from updp.training.corpus import rule_of, split_for
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ PATIENTS = 50
 _OF_EACH, _TAUGHT = 10, 600
 ADAPTED = Column("adapted, own film", "identification accuracy", {"attacker": "A2", "protocol": "own film"})
 REAL = Column("real films", "identification accuracy on real films")
+COLUMNS = (AS_PRINTED, RETRAINED, ADAPTED, REAL)
 #: What is named: real films, films of the raw report, and both readings of UPDP with what lies between.
 PLANS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("keep", {}, "97.21"),
@@ -132,20 +133,31 @@ def bench_identity(
     if not groups:
         raise NoSample("the source has no patient of either group")
     write_bytes(out / "identity.md", markdown(groups).encode())
-    facts = [
+    written = [
         {
             "group": group.name,
             "patients": group.patients,
             "films": group.films,
-            "rows": [
-                {"setting": row.setting.label, "measurements": [m.to_json() for m in row.measurements]}
-                for row in group.rows
-            ],
+            "rows": [row.to_json() for row in group.rows],
         }
         for group in groups
     ]
+    facts = {"about": {"pack": pack_facts(models), "seed": seed, "quick": quick}, "groups": written}
     write_bytes(out / "identity.json", (json.dumps(facts, indent=1) + "\n").encode())
     return groups
+
+
+def groups_of(facts: Mapping[str, Any]) -> list[Group]:
+    """The groups of an ``identity.json``."""
+    return [
+        Group(
+            group["group"],
+            tuple(rows_of({"about": {"films": group["films"]}, "rows": group["rows"]})),
+            group["patients"],
+            group["films"],
+        )
+        for group in facts["groups"]
+    ]
 
 
 def markdown(groups: Sequence[Group]) -> str:
@@ -154,7 +166,7 @@ def markdown(groups: Sequence[Group]) -> str:
     for group in groups:
         about = f"{group.name} ({group.patients} patients, {group.films} films)"
         for row, (_, _, published) in zip(group.rows, PLANS, strict=True):
-            cells = [row.cell(column) for column in (AS_PRINTED, RETRAINED, ADAPTED, REAL)]
-            lines.append([about, row.setting.label, published, *cells])
+            cells = [row.cell(column) for column in COLUMNS]
+            lines.append([about, row.name, published, *cells])
     heads = ["patients", "films", "published", "trained on real films", "retrained on released", ADAPTED.heading]
     return "\n".join(table_lines([*heads, REAL.heading], lines)) + "\n"

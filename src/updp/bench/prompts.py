@@ -18,6 +18,7 @@ from updp.core.global_state import limited
 from updp.core.reasons import Refused
 from updp.core.record import BENCHMARK_KEY, Study, split_of
 from updp.domains.chest import PACK
+from updp.evaluation.evaluate import pack_facts
 from updp.evaluation.intervals import Interval, bootstrap
 from updp.evaluation.statistics import Statistic
 from updp.imaging.square import square
@@ -45,6 +46,7 @@ class PromptBench:
     """Validation films of the sources, and the prompts of any setting for them."""
 
     needs = "can be read"  # what a validation film must have, for the error where none has it
+    role: str | None = "vlm"  # the one model of the pack that the figures depend on; None: several
 
     def __init__(
         self,
@@ -69,6 +71,14 @@ class PromptBench:
         with torch.no_grad():
             self.targets: Tensor = self.loaded.vlm.embed_images(self.images)
             self.judged: Tensor | None = self.judge.embed_images(self.images) if self.judge else None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the figures are of."""
+        pack: dict[str, Any] = {**(pack_facts(self.loaded) or {})}
+        if self.role is not None:  # other models may change without these figures
+            pack |= {"role": self.role, "sha256": self.loaded.role_digest(self.role)}
+        return {"pack": pack, "films": len(self.studies), "patients": len(set(self.patients)), "seed": self.seed}
 
     def usable(self, study: Study) -> bool:
         """Whether a validation film can be measured."""

@@ -24,6 +24,7 @@ from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import NoSample, Sample, exhibit_of, make, take_sample
 from updp.evaluation.cohort.settings import Setting
 from updp.evaluation.cohort.unseen import unseen
+from updp.evaluation.evaluate import pack_facts
 from updp.evaluation.intervals import Interval, bootstrap
 from updp.evaluation.statistics import auc
 
@@ -93,7 +94,9 @@ def bench_rate(
             )
         )  # fmt: skip
         say(_line(rows[-1]))
-    save(out, "rate", [asdict(row) for row in rows], markdown(rows))
+    about = {"pack": pack_facts(method.pack), "films": len(scored), "patients": len(set(facts.patients[scored])),
+             "seed": seed}  # fmt: skip
+    save(out, "rate", about, markdown(rows), rows=[asdict(row) for row in rows])
     draw(rows, out / "rate.png")
     return rows
 

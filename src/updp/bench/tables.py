@@ -1,16 +1,21 @@
-"""What benches write: a table in Markdown with its figures as JSON beside it, and curves with intervals."""
+"""What benches write: a table in Markdown with its figures as JSON beside it, and curves with intervals.
+
+The figures can be read back (``read_rows``), so that a page shows what was measured and nothing else.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from updp.core.storage import write_bytes
 from updp.evaluation.intervals import Interval
+
+Kind = TypeVar("Kind")
 
 
 def cell(interval: Interval | None, digits: int = 2) -> str:
@@ -21,10 +26,24 @@ def cell(interval: Interval | None, digits: int = 2) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def save(out: Path, name: str, figures: Any, text: str) -> None:
-    """Write ``name.json`` and ``name.md``."""
+def read_rows(kind: type[Kind], written: Iterable[Mapping[str, Any]]) -> list[Kind]:
+    """Rows as ``asdict`` and JSON left them: three numbers are an interval again."""
+    return [kind(**{k: Interval(*v) if isinstance(v, list) else v for k, v in row.items()}) for row in written]
+
+
+def on_whom(about: Mapping[str, Any]) -> str:
+    """The models and the films that figures are of, in a sentence."""
+    pack = about["pack"]
+    models = f"{pack['role']} of pack {pack['name']}" if "role" in pack else f"pack {pack['name']}"
+    where = f"{about['films']} films of {about['patients']} patients, " if "films" in about else ""
+    return f"{where}{models} (`{pack['sha256'][:12]}`), seed {about['seed']}."
+
+
+def save(out: Path, name: str, about: Mapping[str, Any], text: str, **figures: Any) -> None:
+    """Write ``name.json`` and ``name.md``; ``about`` has the pack, and how many films of how many patients."""
     out.mkdir(parents=True, exist_ok=True)
-    write_bytes(out / f"{name}.json", (json.dumps(figures, indent=2) + "\n").encode())
+    held = {"about": about, **figures}
+    write_bytes(out / f"{name}.json", (json.dumps(held, indent=2) + "\n").encode())
     write_bytes(out / f"{name}.md", text.encode())
 
 

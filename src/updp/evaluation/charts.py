@@ -65,7 +65,7 @@ LINKAGE = "film beyond its record, AUC  (0.5: guessing)"
 class Point:
     """A method at one strength: where it stands between privacy and utility."""
 
-    label: str
+    label: str  # an empty one is not written
     series: str
     linkage: tuple[float, float, float]  # value, low, high
     utility: tuple[float, float, float]
@@ -82,9 +82,9 @@ class Plane:
     across: str = LINKAGE
 
 
-def planes(pictures: Sequence[Plane], label: str) -> Markup:
+def planes(pictures: Sequence[Plane], label: str, size: tuple[int, int] = (560, 400)) -> Markup:
     """Privacy-utility pictures side by side: left is not linked, up is nothing lost; green is what may leave."""
-    with _drawing(560 * len(pictures), 400, label) as drawing:
+    with _drawing(size[0] * len(pictures), size[1], label) as drawing:
         for axes, plane in zip(drawing.figure.subplots(1, len(pictures), squeeze=False)[0], pictures, strict=True):
             _plane(axes, plane)
     return drawing.svg
@@ -129,7 +129,8 @@ def _label(axes: Any, points: Sequence[Point], colours: dict[str, str]) -> None:
     places = [tuple(axes.transData.transform((p.linkage[0], p.utility[0]))) for p in points]
     frame = axes.get_window_extent()
     taken = [(x - 8, x + 8, y - 4) for x, y in places]
-    for p, (x, y) in sorted(zip(points, places, strict=True), key=lambda pair: not pair[0].here):
+    named = [(p, place) for p, place in zip(points, places, strict=True) if p.label]
+    for p, (x, y) in sorted(named, key=lambda pair: not pair[0].here):
         wide = _LETTER * len(p.label)
         side = "left" if x + 10 + wide <= frame.x1 else "right"
         begin = x + 10 if side == "left" else x - 10 - wide

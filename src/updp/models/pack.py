@@ -97,6 +97,12 @@ class Pack:
         files = {name: value for name, value in self.info.get("sha256", {}).items() if not name.startswith("virtual/")}
         return hashlib.sha256(json.dumps([decides, files], sort_keys=True).encode()).hexdigest()
 
+    def role_digest(self, role: str) -> str:
+        """SHA-256 of the weights in a role, for what depends on no other model of the pack."""
+        entry = self._entry(role)
+        digest: str = self.info.get("sha256", {}).get(entry.get("file"), "")
+        return digest
+
     @property
     def figures(self) -> dict[str, Any]:
         """What `updp bench pack` measured, as written in the card."""
