@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,14 @@ def released(root: Path) -> Path:
     ended = finished(root / "out")
     assert ended is not None
     return ended.folder
+
+
+def wait_until(holds: Callable[[], bool], patience: float = 300) -> None:
+    """Wait for what happens in another thread or process, as long as a busy machine needs."""
+    end = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < end, f"still waiting after {patience} seconds"
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")

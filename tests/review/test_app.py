@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shutil
-import time
 from contextlib import closing
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ pytest.importorskip("fastapi", reason="needs the extra `review`")
 from starlette.testclient import TestClient
 
 from tests.conftest import CANARIES
-from tests.review.conftest import released
+from tests.review.conftest import released, wait_until
 from updp.core.keys import Key
 from updp.pipeline.decisions import Kind, read_decisions
 from updp.release.verify import verify
@@ -283,6 +282,46 @@ def test_a_decision_keeps_the_place_on_the_wall(officer, desk):
     assert again.headers["location"] == f"/desk/film/{name}?view=%0D%0A&order=nearest"
 
 
+def test_an_order_stays_while_films_are_measured(officer, desk):
+    with closing(desk.index._open()) as base, base:
+        base.execute("UPDATE films SET likeness = NULL WHERE place >= 8")
+    films = lambda query: [row[0] for row in officer.get(f"/desk/films?{query}").json()["rows"]]  # noqa: E731
+    wall = officer.get("/desk/wall?order=nearest").text
+    (query,) = re.findall(r'data-query="([^"]*)"', wall)
+    query = query.replace("&amp;", "&")
+    before = films(query)
+    assert "the first 8 films" in wall
+    page = officer.get(f"/desk/film/{before[3]}?{query}").text
+    form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.partition("<textarea")[0]))
+    desk._beside()
+    assert films(query) == before
+    form = {field: value.replace("&amp;", "&") for field, value in form.items()}
+    shown = officer.post("/desk/decide", data=form | {"words": "a ring"})
+    assert re.search('data-after="([^"]*)"', shown.text)[1] == before[4]
+    anew = re.search('href="([^"]*)">put all 40', officer.get(f"/desk/wall?{query}").text)[1].replace("&amp;", "&")
+    assert f'data-query="{anew.partition("?")[2]}"' in officer.get(anew).text
+    assert films("order=nearest") == films(anew.partition("?")[2]) != before
+    assert films("order=nearest&upto=1x") == films("order=nearest")
+
+
+def test_while_originals_are_looked_for_pages_say_so(officer, made, key, app, guard):
+    desk = Desk(made / "out", key, classify=False)  # nothing was looked for yet
+    new = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
+    with closing(desk.index._open()) as base, base:
+        base.execute("DELETE FROM originals")
+        base.execute("DELETE FROM about WHERE name = 'originals'")
+    path = f"/desk/film/{film_of(desk)['release_id']}"
+    assert new.get("/desk/status").json()["seeking"]
+    assert "still being looked for" in new.get(path).text
+    assert "original.png" not in new.get(path).text
+    desk.looking.error = "unexpected OSError"  # shown until the next start
+    assert not new.get("/desk/status").json()["seeking"]
+    assert "not all found" in new.get(path).text
+    desk._beside()
+    assert not new.get("/desk/status").json()["seeking"]
+    assert "original.png" in new.get(path).text
+
+
 def test_while_the_release_is_made_anew_pages_say_so(officer, desk, made):
     folder = released(made)
     folder.rename(made / "aside")
@@ -408,18 +447,12 @@ def test_a_decision_is_logged_applied_and_the_release_verifies(officer, desk, ma
     assert "Decided: keep back" in officer.post("/desk/decide", data=form).text
     assert officer.get("/desk/status").json()["pending"] == 1
     officer.post("/desk/apply", data={"code": officer.code})
-    for _ in range(600):
-        if not officer.get("/desk/status").json()["work"]["running"]:
-            break
-        time.sleep(0.1)
+    wait_until(lambda: not officer.get("/desk/status").json()["work"]["running"])
     state = officer.get("/desk/status").json()
     assert state["work"]["error"] == ""
     assert state["pending"] == 0
     assert desk.index.film(row["release_id"]) is None
-    for _ in range(600):
-        if desk.index.counts()["measured"] == 39:
-            break
-        time.sleep(0.1)
+    wait_until(lambda: desk.index.counts()["measured"] == 39)
     assert desk.index.original(film_of(desk)["ref"]) is not None
     assert verify(released(made), accept_unknown_signer=True).intact
     assert "kept-back-by-officer" in officer.get("/desk/quarantine").text

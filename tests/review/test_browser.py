@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import shutil
@@ -10,18 +11,17 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.review.conftest import released
+from tests.review.conftest import FILMS, released, wait_until
 from updp.core.keys import Key
 from updp.release.verify import verify
 from updp.review.analyse import analyse, into_folder
 from updp.review.answers import Answers, BadAnswer
-from updp.review.index import Index
+from updp.review.index import Choice, Index
 from updp.review.plan import load_plan
 
 from .test_answers import answer
@@ -54,11 +54,10 @@ ALL_BUT_ONE = """() => {
   const all = items.slice(0, -1).map(({ film }, item) => ({ item, film, ...same }));
   localStorage.setItem(`updp ${plan} ${reader}`, JSON.stringify(all));
 }"""
-SCROLL_FAST = """() => new Promise((done) => {
+SCROLL = """() => new Promise((done) => {
   const wall = document.getElementById("wall");
-  let n = 0;
-  const step = () => { wall.scrollTop += 3000; if (n++ < 20) requestAnimationFrame(step); else done(); };
-  step();
+  wall.addEventListener("scroll", done, { once: true });
+  wall.scrollTop += 3000;
 })"""
 
 
@@ -198,6 +197,34 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
         server.child.kill()
 
 
+def test_nobody_answers_for_a_film_that_is_not_in_sight(chromium, server, place):
+    plan = load_plan(place / "study", Key(SECRET))
+    base = Answers(place / "study", plan)
+    begun = len(base.of("reader 2"))
+    first, second = plan.reader("reader 2").items[begun : begun + 2]
+    page = context(chromium).new_page()
+    page.route(f"**/read/film/{second.film}", lambda route: route.abort())
+    page.goto(server.readers[1])
+    shown(page, begun)
+    rate(page)
+    message = page.locator("#message").filter(has_text="cannot be shown: the server cannot be reached")
+    message.wait_for()
+    saved(page, begun)
+    for _ in range(2):
+        rate(page)
+        message.wait_for()
+    black = "() => new Set(document.getElementById('film').getContext('2d').getImageData(0, 0, 300, 150).data).size"
+    assert page.evaluate(black) == 2  # 0, and 255 of what is not transparent
+    assert len(base.of("reader 2")) == begun + 1
+    page.unroute(f"**/read/film/{second.film}")
+    page.keyboard.press("Enter")
+    shown(page, begun + 1)
+    rate(page)
+    shown(page, begun + 2)
+    saved(page, begun + 1)
+    assert [base.of("reader 2")[n].film for n in (begun, begun + 1)] == [first.film, second.film]
+
+
 @pytest.fixture(scope="module")
 def desk_page(chromium, server):
     page = context(chromium, viewport={"width": 1280, "height": 800}).new_page()
@@ -232,19 +259,33 @@ def test_the_officer_compares_by_keyboard(desk_page, server):
     assert page.evaluate("() => window.same")  # no page was loaded anew
 
 
-def measured(made: Path, limit: float = 300) -> None:
-    """Wait until the likeness of every film is known: until then films change their places in its order."""
-    index = Index(made / "out" / "review" / "desk.sqlite3", Key(SECRET))
-    end = time.monotonic() + limit
-    while (counts := index.counts())["measured"] < counts["films"]:
-        assert time.monotonic() < end, f"{counts} after {limit} seconds"
-        time.sleep(0.1)
+def test_a_film_waits_for_its_original_and_keeps_what_was_typed(desk_page, server, place):
+    path = place / "made" / "out" / "review" / "desk.sqlite3"
+    index = Index(path, Key(SECRET))
+    wait_until(lambda: index.counts()["measured"] == FILMS)
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("ALTER TABLE originals RENAME TO found")
+        base.execute("CREATE TABLE originals (ref TEXT PRIMARY KEY, sealed BLOB)")
+        base.execute("DELETE FROM about WHERE name = 'originals'")
+    page, other = desk_page, desk_page.context.new_page()
+    for one in (page, other):
+        one.goto(f"http://127.0.0.1:{server.port}/desk/film/{index.films(Choice())[1][0]['release_id']}")
+        one.get_by_text("still being looked for").wait_for()
+    other.locator("summary", has_text="Keep back").click()
+    other.get_by_label("Why").fill("a ring")
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("DROP TABLE originals")
+        base.execute("ALTER TABLE found RENAME TO originals")
+        base.execute("INSERT INTO about VALUES ('originals', 'kept')")
+    with other.expect_response("**/desk/status"):
+        page.wait_for_selector("canvas[data-shown] >> nth=1")
+    assert other.get_by_label("Why").input_value() == "a ring"
+    other.close()
 
 
 def test_the_officer_keeps_a_film_back_and_makes_the_release_anew(chromium, made):
     server = Server(made.parent)
     try:
-        measured(made)
         page = context(chromium).new_page()
         page.goto(server.officer)
         base = f"http://127.0.0.1:{server.port}"
@@ -252,6 +293,8 @@ def test_the_officer_keeps_a_film_back_and_makes_the_release_anew(chromium, made
         page.wait_for_selector(".tile[href]")
         page.goto(base + page.locator(".tile[href]").nth(3).get_attribute("href"))
         film, after = page.locator(".facts code").first.inner_text(), page.locator("#study").get_attribute("data-after")
+        index = Index(made / "out" / "review" / "desk.sqlite3", Key(SECRET))
+        wait_until(lambda: index.counts()["measured"] == FILMS)  # the order stays what it was on the page
         page.locator("summary", has_text="Keep back").click()
         page.get_by_label("Why").fill("a ring")
         page.get_by_role("button", name="Keep back").click()
@@ -288,6 +331,7 @@ def test_both_films_follow_the_mouse_and_every_view_draws_another_picture(desk_p
     page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
     page.wait_for_selector(".tile[href]")
     page.goto(f"http://127.0.0.1:{server.port}{page.locator('.tile[href]').first.get_attribute('href')}")
+    page.wait_for_selector("canvas[data-shown] >> nth=1")  # originals may still be looked for
     page.wait_for_selector("body[data-shown]")
     plain = drawn(page, ["", ""])
     page.keyboard.press("d")
@@ -352,6 +396,7 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
     thread.start()
     try:
         page = context(chromium, viewport={"width": 1280, "height": 800}).new_page()
+        page.clock.install()  # how fast a scroll is does not depend on how busy the machine is
         page.goto(ready.links[0].address)
         page.goto(ready.links[0].address.partition("/enter")[0] + "/desk/wall")
         page.wait_for_selector(".strip.here")
@@ -359,8 +404,12 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
         page.wait_for_load_state("networkidle")
         asked = []
         page.on("request", lambda request: asked.append(request.url))
-        page.evaluate(SCROLL_FAST)
+        page.clock.pause_at(dt.datetime.now() + dt.timedelta(hours=1))
+        for _ in range(20):
+            page.evaluate(SCROLL)
+            page.clock.run_for(16)
         assert asked == []  # nobody sees a film that passes so fast
+        page.clock.resume()
         page.wait_for_selector(".line:not(.blank) .strip.here")
         page.keyboard.press("End")
         page.wait_for_selector(".line:has(a[href^='/desk/film/f9999?']) .strip.here")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +56,7 @@ _MOST = 65_536
 _ROW, _FILMS = 64, 2**62
 #: What a page asks of a study; a study that was kept back has few of them.
 _FIELDS = ("release_id", "reason", "station", "view", "labels", "labels_from", "decided", "likeness", "seen")
+_PLACE = re.compile(r"[0-9]{1,18}")
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
 
@@ -217,11 +219,15 @@ def _person(request: Request, role: str | None = None) -> Person:
 def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     def choice_of(asked: Mapping[str, str]) -> Choice:
         finding, view, decided = (asked.get(name, "")[:200] for name in ("finding", "view", "decided"))
-        return Choice(finding, view, decided, asked.get("order", "release"))
+        upto = asked.get("upto", "")
+        return Choice(
+            finding, view, decided, asked.get("order", "release"), int(upto) if _PLACE.fullmatch(upto) else None
+        )
 
     def query(choice: Choice) -> str:
         given = {name: getattr(choice, name) for name in ("finding", "view", "decided")}
-        return urlencode({name: value for name, value in given.items() if value} | {"order": choice.order})
+        given = {name: value for name, value in given.items() if value} | {"order": choice.order}
+        return urlencode(given if choice.upto is None else given | {"upto": choice.upto})
 
     def row_of(release_id: str) -> dict[str, Any]:
         row = desk.index.film(release_id)
@@ -287,6 +293,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             {
                 "work": _work(desk.work),
                 "looking": _work(desk.looking),
+                "seeking": desk.seeking,
                 "pending": desk.pending,
                 "intact": None if desk.verification is None else desk.verification.intact,
                 "checks": None if checks is None else [[c.name, c.outcome, c.detail] for c in checks],
@@ -296,13 +303,13 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
     @app.get("/desk/wall")
     def wall(request: Request) -> Response:
         _person(request, "officer")
-        choice = choice_of(request.query_params)
+        choice = desk.index.settled(choice_of(request.query_params))
         first = tiles(choice, 0, 120)
         return page(
             "wall.html.jinja", request,
             choice=choice, choices=desk.index.choices(), orders={name: words for name, (words, _) in ORDERS.items()},
             first=json.dumps(first), query=query(choice), total=first["total"],
-            measured=desk.index.counts()["measured"], looking=desk.looking,
+            measured=desk.index.counts()["measured"], looking=desk.looking, again=query(replace(choice, upto=None)),
         )  # fmt: skip
 
     @app.get("/desk/films")
@@ -374,6 +381,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             row=row,
             labels=[name for name in (row["labels"] or "").split("|") if name],
             problem=shown.problem,
+            seeking=shown.before is None and desk.seeking,
             has_original=shown.before is not None and shown.before.pixels is not None,
             header=header_rows(shown.before.header, shown.header) if shown.before and shown.before.header else [],
             released_header=shown.header is not None,

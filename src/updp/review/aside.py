@@ -6,6 +6,7 @@ films, and much of it an interpreter never gives back.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable
@@ -45,4 +46,5 @@ def _answer(sending: Connection, function: Callable[..., object], given: tuple[o
         answer: tuple[object, Exception | None] = (function(*given, **named), None)
     except Exception as error:  # whatever it is, the server explains it
         answer = None, error
-    sending.send(answer)
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        sending.send(answer)

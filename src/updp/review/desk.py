@@ -221,6 +221,11 @@ class Desk:
             raise _Stopped
 
     @property
+    def seeking(self) -> bool:
+        """Whether originals may still be found, by what runs beside the server or is about to."""
+        return self.source_path is not None and not self.looking.error and not self.index.has_originals()
+
+    @property
     def source(self) -> Source | None:
         from updp.sources import open_under
 
@@ -335,8 +340,10 @@ class Desk:
         known: tuple[str, ...] = ()
         if study is None:
             problem = "no source was given" if self.source_path is None else "the original is not in the source"
-            if self.looking.running and self.source_path is not None:
-                problem = "the originals are still being looked for; try again in a moment"
+            if self.seeking:
+                problem = "the originals are still being looked for; it shows as soon as they are found"
+            elif self.source_path is not None and not self.index.has_originals():
+                problem = "the originals were not all found; the overview says why"
         elif self.source is not None:
             try:
                 study = self.source.load(study)

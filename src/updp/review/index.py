@@ -14,7 +14,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,11 @@ VERSION = 2
 _HEADER = 65_536
 #: Of one film: likeness to its original, how surely its findings are seen.
 Measures = tuple[float | None, float | None]
-#: Orders of the wall, by the name a page asks for.
+#: Orders of the wall, by the name a page asks for: what it says, and what films are sorted by.
 ORDERS: Mapping[str, tuple[str, str]] = {
-    "release": ("in the order of the release", "place"),
-    "nearest": ("nearest to its original first", "likeness IS NULL, likeness DESC, place"),
-    "unsure": ("least sure findings first", "seen IS NULL, seen ASC, place"),
+    "release": ("in the order of the release", ""),
+    "nearest": ("nearest to its original first", "-likeness"),
+    "unsure": ("least sure findings first", "seen"),
 }
 
 
@@ -72,6 +72,8 @@ class Choice:
     view: str = ""
     decided: str = ""
     order: str = "release"
+    #: Films from this place on count as not measured, so that an order stays as it is while films are being measured.
+    upto: int | None = None
 
     def where(self) -> tuple[str, list[str]]:
         parts, values = ["1"], []
@@ -85,6 +87,13 @@ class Choice:
                 parts.append(f"{name} = ?")
                 values.append(value)
         return " AND ".join(parts), values
+
+    def sorting(self) -> str:
+        column = ORDERS.get(self.order, ORDERS["release"])[1]
+        if not column:
+            return "place"
+        known = column if self.upto is None else f"CASE WHEN place < {self.upto:d} THEN {column} END"
+        return f"{known} IS NULL, {known}, place"
 
 
 class Index:
@@ -159,11 +168,10 @@ class Index:
     def films(self, choice: Choice, offset: int = 0, limit: int = 200) -> tuple[int, list[dict[str, Any]]]:
         """How many films a choice has, and some of them."""
         where, values = choice.where()
-        order = ORDERS.get(choice.order, ORDERS["release"])[1]
         (total,) = self._ask(f"SELECT count(*) AS films FROM films WHERE {where}", *values)
         rows = self._ask(
             f"SELECT release_id, ref, view, labels, likeness, seen FROM films WHERE {where} "
-            f"ORDER BY {order} LIMIT ? OFFSET ?",
+            f"ORDER BY {choice.sorting()} LIMIT ? OFFSET ?",
             *values, limit, offset,
         )  # fmt: skip
         return total["films"], rows
@@ -180,7 +188,7 @@ class Index:
     def neighbours(self, release_id: str, choice: Choice) -> tuple[str | None, str | None]:
         """The films before and after one in the order of a choice."""
         where, values = choice.where()
-        order = ORDERS.get(choice.order, ORDERS["release"])[1]
+        order = choice.sorting()
         row = self._ask_one(
             f"SELECT before, after FROM (SELECT release_id, lag(release_id) OVER (ORDER BY {order}) AS before, "
             f"lead(release_id) OVER (ORDER BY {order}) AS after FROM films WHERE {where}) WHERE release_id = ?",
@@ -262,6 +270,13 @@ class Index:
         return self._ask(
             "SELECT release_id, ref, file_name, labels FROM films WHERE likeness IS NULL ORDER BY place LIMIT ?", limit
         )
+
+    def settled(self, choice: Choice) -> Choice:
+        """A choice whose order stays: by what is measured now, whatever is measured later."""
+        if choice.upto is not None or choice.sorting() == "place":
+            return choice
+        (row,) = self._ask("SELECT min(place) AS place FROM films WHERE likeness IS NULL")
+        return replace(choice, upto=row["place"])
 
     def measured(self, values: Mapping[str, Measures]) -> None:
         """Keep likeness and how well findings are seen, by release id."""

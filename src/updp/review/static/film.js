@@ -47,6 +47,15 @@
       performance.mark("shown " + location.pathname);
       for (const id of ["after", "before"]) if (page.dataset[id]) fetched(place(page.dataset[id])).catch(() => {});
     })));
+    if (page.dataset.seeking) setTimeout(seek, 1000, page);
+  };
+  // The original is still being looked for: show the page again when it may be found, unless something was typed.
+  const seek = async (from) => {
+    if (page !== from) return;
+    const answer = await fetch("/desk/status", { headers: { accept: "application/json" } }).catch(() => null);
+    if (!answer?.ok || (await answer.json()).seeking) return setTimeout(seek, 1000, from);
+    const fields = [...page.querySelectorAll("textarea, input:not([type=hidden])")];
+    if (page === from && !turning && fields.every((field) => field.value === field.defaultValue)) turn(location.pathname + location.search);
   };
   const choose = (mode) => {
     const button = modes.find((one) => one.dataset.mode === mode);

@@ -93,6 +93,7 @@
   };
   const drafts = new Map(); // answers on their way
   let item = 0, now = 0, since = 0;
+  const unreached = (error, what, then) => error instanceof TypeError ? `${what}: the server cannot be reached. ${then}` : error.message;
 
   const point = (n) => {
     now = Math.min(Math.max(n, 0), fields.length - 1);
@@ -139,13 +140,17 @@
       fields.forEach((field, m) => { const box = field.querySelector(`input[value="${values[m]}"]`); if (box) box.checked = true; });
     }
     message.textContent = "";
+    viewer.clear(0); // nobody answers for a film while the one before is in sight
     try {
       const bitmap = await fetched(n);
       if (item !== n) return;
       viewer.reset();
       viewer.show(0, bitmap);
       requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.shown = n; performance.mark("shown-" + n); }));
-    } catch (error) { message.textContent = error.message; }
+    } catch (error) {
+      if (item !== n) return;
+      message.textContent = unreached(error, "The film cannot be shown", "Press Enter to try again.");
+    }
     since = performance.now();
     point(0);
     for (let ahead = 1; ahead <= AHEAD; ahead++) fetched(n + ahead)?.catch(() => {});
@@ -156,6 +161,7 @@
   let saving = null;
   const answer = async () => {
     if (saving) await saving;
+    if (item < study.items.length && !viewer.films[0]) return show(item); // not in sight yet, or it could not be fetched
     const missing = fields.findIndex((field) => given(field) === undefined);
     if (missing >= 0) { message.textContent = `Please answer: ${asked[missing].title}`; return point(missing); }
     if (item >= study.items.length) return;
@@ -169,7 +175,7 @@
     saving = store.save(made).then(() => { drafts.delete(from); document.body.dataset.saved = from; }, async (error) => {
       if (before) answers.set(from, before); else answers.delete(from);
       await show(from);
-      message.textContent = error.message && error.message !== "Failed to fetch" ? error.message : "The answer is not saved: the server cannot be reached. Your choices stay here; try again.";
+      message.textContent = unreached(error, "The answer is not saved", "Your choices stay here; try again.");
     }).finally(() => { saving = null; });
     await show(from + 1 < first() ? from + 1 : first());
   };
