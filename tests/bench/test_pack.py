@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ import torch
 from updp.bench import pack as bench
 from updp.bench.pack import outside_figures
 from updp.models.backbone import EfficientNetLite0
+from updp.models.samplers import Sampling
 
 
 @pytest.fixture
@@ -49,9 +52,9 @@ def test_outside_figures_are_absent_without_their_weights(films, monkeypatch):
 class Remembers:
     """A generator whose loss is lower on the films that it is given: those that it "learned" from."""
 
-    def __init__(self, members):
+    def __init__(self, members, finisher=None):
         self.members, self.autoencoder = members, self
-        self.size = 0
+        self.size, self.finisher, self.sampling = 0, finisher, Sampling(finish=(0.7,))
 
     def encode(self, films):
         self.known = torch.tensor([any(torch.equal(f, m) for m in self.members) for f in films])
@@ -70,6 +73,16 @@ class Remembers:
     def noise(self, latents, t, condition):
         off = torch.where(self.known, 0.5, 1.0)[:, None, None, None]
         return self.drawn + off
+
+    def finish(self, latents, condition, times):
+        return latents + torch.where(self.known, 0.5, 1.0)[:, None, None, None]
+
+
+class FinisherRemembers(Remembers):
+    """The diffusion learned nothing of its own from the films, the finisher did."""
+
+    def noise(self, latents, t, condition):
+        return self.drawn + 1.0
 
 
 def _corpus(films, splits):
@@ -91,8 +104,6 @@ def _corpus(films, splits):
 @pytest.mark.numeric
 @pytest.mark.parametrize(("remembers", "expected"), [(True, 1.0), (False, 0.5)])
 def test_membership_is_found_where_the_loss_tells_it_and_only_there(films, remembers, expected):
-    from types import SimpleNamespace
-
     corpus = _corpus(films, ["train"] * 24 + ["val"] * 24)
     seen = bench.films_of(corpus, np.arange(24)) if remembers else []
     pack = SimpleNamespace(generator=Remembers(seen))
@@ -100,3 +111,14 @@ def test_membership_is_found_where_the_loss_tells_it_and_only_there(films, remem
     assert figures["membership auc"] == pytest.approx(expected, abs=1e-6)
     assert figures["membership auc low"] <= expected <= figures["membership auc high"]
     assert figures["patients of the training"] == figures["patients that were not"] == 24
+    assert not [name for name in figures if "finisher" in name]
+
+
+@pytest.mark.numeric
+def test_membership_is_asked_of_the_finisher_too(films):
+    corpus = _corpus(films, ["train"] * 24 + ["val"] * 24)
+    generator = FinisherRemembers(bench.films_of(corpus, np.arange(24)), finisher=object())
+    figures = bench.bench_membership(SimpleNamespace(generator=generator), corpus, np.random.default_rng(0))
+    assert figures["membership auc"] == pytest.approx(0.5, abs=1e-6)
+    assert figures["membership auc of the finisher"] == pytest.approx(1.0, abs=1e-6)
+    assert figures["membership auc of the finisher low"] > 0.9

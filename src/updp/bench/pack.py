@@ -244,7 +244,8 @@ def bench_copies(
 
 @torch.no_grad()
 def bench_membership(pack: Pack, corpus: Corpus, rng: np.random.Generator, patients: int = 200) -> Figures:
-    """Whether the generator's loss on a patient's films, given their prompts, tells that it learned from them.
+    """Whether the losses of generator and finisher on a patient's films, given their prompts, tell that they learned
+    from them.
 
     Members and others are patients of the same sources; one score per patient, the mean over films and noise levels.
     """
@@ -252,37 +253,44 @@ def bench_membership(pack: Pack, corpus: Corpus, rng: np.random.Generator, patie
     unseen = "test" if (corpus.splits == "test").any() else "val"
     usable = labelled & np.isin(sources, np.unique(sources[labelled & (corpus.splits == unseen)]))
     generator: Any = pack.generator
-    means: dict[bool, list[float]] = {}
-    for member, split in ((True, "train"), (False, unseen)):
-        patients_of_split = np.unique(corpus.patients[usable & (corpus.splits == split)])
-        means[member] = []
-        for person in rng.permutation(patients_of_split)[:patients]:
+    scores: dict[str, list[float]] = {}
+    counts = []
+    for split in ("train", unseen):
+        people = rng.permutation(np.unique(corpus.patients[usable & (corpus.splits == split)]))[:patients]
+        counts.append(len(people))
+        for person in people:
             rows = np.flatnonzero(usable & (corpus.patients == person))[:4]
             films = films_of(corpus, rows)
             clean = generator.autoencoder.encode(films)
             # An attacker who holds the films and the pack knows what they show.
             condition = generator.settled_by(generator.condition(prompts_for(corpus, rows, rng)), films)
+
+            def noised(level: float, clean: Tensor = clean) -> tuple[Tensor, Tensor, Tensor]:
+                t = torch.full((len(clean),), level)
+                noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32))
+                return generator.add_noise(clean, noise, t), t, noise
+
             losses = []
             for level in (0.2, 0.35, 0.5, 0.65, 0.8):
-                t = torch.full((len(rows),), level)
-                noise = torch.from_numpy(rng.standard_normal(tuple(clean.shape), np.float32))
-                error = generator.noise(generator.add_noise(clean, noise, t), t, condition) - noise
-                losses.append(float(error.square().mean()))
-            means[member].append(-float(np.mean(losses)))
-    scores = np.array(means[True] + means[False])
-    truth = np.arange(len(scores)) < len(means[True])
-    drawn = []
-    for _ in range(1000):
-        rows = np.concatenate([rng.choice(np.flatnonzero(side), int(side.sum())) for side in (truth, ~truth)])
-        drawn.append(auc(truth[rows], scores[rows]))
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return {
-        "patients of the training": float(truth.sum()),
-        "patients that were not": float((~truth).sum()),
-        "membership auc": auc(truth, scores),
-        "membership auc low": float(low),
-        "membership auc high": float(high),
-    }
+                latents, t, noise = noised(level)
+                losses.append(float((generator.noise(latents, t, condition) - noise).square().mean()))
+            scores.setdefault("membership auc", []).append(-float(np.mean(losses)))
+            if generator.finisher is not None:
+                losses = []
+                for level in (*generator.sampling.finish, 0.5):
+                    made = generator.finish(noised(level)[0], condition, [level])
+                    losses.append(float((made - clean).square().mean()))
+                scores.setdefault("membership auc of the finisher", []).append(-float(np.mean(losses)))
+    truth = np.arange(sum(counts)) < counts[0]
+    figures: Figures = {"patients of the training": counts[0], "patients that were not": counts[1]}
+    for name, held in scores.items():
+        each, drawn = np.array(held), []
+        for _ in range(1000):
+            rows = np.concatenate([rng.choice(np.flatnonzero(side), int(side.sum())) for side in (truth, ~truth)])
+            drawn.append(auc(truth[rows], each[rows]))
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        figures |= {name: auc(truth, each), f"{name} low": float(low), f"{name} high": float(high)}
+    return figures
 
 
 def _histograms(ours: dict[str, NDArray[np.float32]], real: dict[str, NDArray[np.float32]], picture: Path) -> None:
