@@ -31,7 +31,7 @@ DIGESTS = {
     "run.json": "fb24ed4a3fdaab4b",
     "unmeasured/README.md": "21644a82eb021fb6",
     "unmeasured/evidence": "413ff581f1b30418",
-    "unmeasured/images": "abae1b99a41a3e35",
+    "unmeasured/images": "11ce86e89f860f04",
     "unmeasured/manifest.parquet": "e669771c5b20b7b2",
     "unmeasured/policy.toml": "9b951ed1d90b2acb",
     "unmeasured/reports": "0711c319b69f4e10",

@@ -92,7 +92,7 @@ class PackConfig(Config):
     representation: int = 48  # numbers that say what a film shows, drawn from its text by a prior; 0 is text alone
     finisher: int = 32  # rank of the changes that make the generator its finisher; 0 is diffusion to the end
     late: float = 0.75  # share of the generator's times at which no finisher has taken over
-    half_way: int = 1024  # latents that the generator leaves half way, for the finisher to learn from
+    half_way: int = 2048  # latents that the generator leaves half way, for the finisher to learn from
     own_latents: int = 512  # of the generator, for the decoder's last phase
     # 28 channels: with 16, discs of 6 and 8 pixels lose a third of their contrast (`updp.training.phantoms`).
     autoencoder_model: dict[str, Any] = field(default_factory=lambda: {"channels": 28, "grain": True})
