@@ -89,7 +89,7 @@ def steps(
     python, updp = [sys.executable], [sys.executable, "-m", "updp"]
     performance = REPOSITORY / "performance"
     own = [] if pack == PACK else ["--pack", pack]  # else each method has the pack that its weights learned with
-    both = ["--data", str(chest), *([] if reports is None else ["--data", str(reports)])]
+    both = [*([] if reports is None else ["--data", str(reports)]), "--data", str(chest)]
 
     def size(name: str) -> str:
         return str(SIZES[name][trial])
@@ -236,7 +236,8 @@ def done(step: Step, out: Path, mark: str) -> bool:
 
 
 def _began(command: Sequence[str], mark: str) -> str:
-    return f"$ {' '.join(command)}\n# models {mark}\n"
+    # Another interpreter or checkout makes the same.
+    return f"$ {shown(command, {})}\n# models {mark}\n"
 
 
 def models_of(step: Step, pack: str) -> str:
