@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from updp.bench import frontier, identity
@@ -89,7 +90,7 @@ def steps(
     python, updp = [sys.executable], [sys.executable, "-m", "updp"]
     performance = REPOSITORY / "performance"
     own = [] if pack == PACK else ["--pack", pack]  # else each method has the pack that its weights learned with
-    both = ["--data", str(chest), *([] if reports is None else ["--data", str(reports)])]
+    both = [*([] if reports is None else ["--data", str(reports)]), "--data", str(chest)]
 
     def size(name: str) -> str:
         return str(SIZES[name][trial])
@@ -198,45 +199,54 @@ def run(todo: Sequence[Step], out: Path, jobs: int, mark: Callable[[Step], str] 
         for step in todo:
             if step.stage != stage:
                 continue
-            if done(step, out, mark(step)):
+            if done(step.name, step.command, out, mark(step)):
                 print(f"{step.name}: there", flush=True)
-            elif failed & set(step.needs):
-                print(f"{step.name}: left out, since {', '.join(sorted(failed & set(step.needs)))} failed", flush=True)
+            elif missing := failed & set(step.needs):
+                print(f"{step.name}: left out, since {', '.join(sorted(missing))} failed", flush=True)
                 failed.add(step.name)
             else:
                 left.append(step)
-        side = 1 if stage == ALONE else jobs
-        pieces = [
-            (step.name, *piece)
-            for step in left
-            for piece in (
-                [(f"{step.name}-{k}", part) for k, part in enumerate(step.parts, 1)] or [(step.name, step.command)]
-            )
-        ]
-        marks = {step.name: mark(step) for step in left}
-        with ThreadPoolExecutor(side) as pool:
-            ended = pool.map(lambda one: call(one[1], one[2], out, side == 1, marks[one[0]]), pieces)  # noqa: B023
-            failed |= {piece[0] for piece, fine in zip(pieces, ended, strict=True) if not fine}
-        for step in left:
-            if not step.parts or step.name in failed:
-                continue
-            if not call(step.name, step.command, out, True, marks[step.name]):
-                failed.add(step.name)
+        failed |= _side_by_side(left, out, 1 if stage == ALONE else jobs, {step.name: mark(step) for step in left})
     if failed:
         print(f"failed: {', '.join(sorted(failed))}", flush=True)
     return not failed
 
 
-def done(step: Step, out: Path, mark: str) -> bool:
-    """Whether its output is there, of this command and these models."""
+def _side_by_side(todo: Sequence[Step], out: Path, jobs: int, marks: Mapping[str, str]) -> set[str]:
+    """Names of those that failed. What puts the parts of a step together runs as soon as the last of them has ended."""
+    ended: dict[str, list[bool]] = {step.name: [] for step in todo}
+    lock = Lock()
+
+    def one(step: Step, name: str, command: Sequence[str]) -> None:
+        mark = marks[step.name]
+        fine = done(name, command, out, mark) or call(name, command, out, jobs == 1, mark)
+        with lock:
+            ended[step.name].append(fine)
+            last = len(ended[step.name]) == len(step.parts) and all(ended[step.name])
+        if last:
+            fine = call(step.name, step.command, out, jobs == 1, mark)
+            ended[step.name].append(fine)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for step in todo:
+            pieces = [(f"{step.name}-{k}", part) for k, part in enumerate(step.parts, 1)]
+            for name, command in pieces or [(step.name, step.command)]:
+                pool.submit(one, step, name, command)
+    whole = {step.name: len(step.parts) + 1 if step.parts else 1 for step in todo}
+    return {name for name, fine in ended.items() if not all(fine) or len(fine) < whole[name]}
+
+
+def done(name: str, command: Sequence[str], out: Path, mark: str) -> bool:
+    """Whether its output is there, of this command and these models; another interpreter or checkout makes the same."""
     try:
-        return (out / f"{step.name}.txt").read_text("utf-8").startswith(_began(step.command, mark))
+        begun = (out / f"{name}.txt").read_text("utf-8").splitlines()[:2]
     except OSError:
         return False
+    return [shown(line.split(" "), {}) for line in begun] == _began(command, mark).splitlines()
 
 
 def _began(command: Sequence[str], mark: str) -> str:
-    return f"$ {' '.join(command)}\n# models {mark}\n"
+    return f"$ {shown(command, {})}\n# models {mark}\n"
 
 
 def models_of(step: Step, pack: str) -> str:

@@ -81,6 +81,64 @@ def test_tables_of_the_results_are_copied_and_nothing_of_the_machine_is_in_them(
     assert str(tmp_path) not in written
 
 
+def written_figures():
+    """Figures as each bench leaves them, one row of each."""
+    from dataclasses import asdict
+
+    from tests.bench.test_evidence import ABOUT, rows
+    from updp.bench import ablation, epsilon, frontier, generated, identity, rate
+    from updp.bench.evidence import Row
+    from updp.evaluation.cohort.settings import Setting
+    from updp.evaluation.intervals import Interval
+
+    value = Interval(0.111, 0.1, 0.12)
+    about = {"pack": {"name": "tiny", "role": "vlm", "sha256": "0" * 64}, "films": 4, "patients": 3, "seed": 0}
+    methods = {"about": ABOUT, "rows": [row.to_json() for row in rows()]}
+    named = [Row(Setting("keep"), (), 0.1, 0, 4).to_json()] * len(identity.PLANS)
+    swept = Row(Setting("blur", (), 0.5), (), 0.1, 0, 4).to_json()
+    return {
+        "ablation": {
+            "about": about,
+            "rows": [asdict(ablation.Row("length", "8", 0.11, 0.1, 0.12, None, 0.01, 4))],
+            "gains": [asdict(ablation.Gain("random", value, None))],
+        },
+        "generated": {
+            "about": about,
+            "rows": [asdict(generated.Row(generated.STARTING, "raw report", value, None, value, None, 4))],
+        },
+        "epsilon": {"about": about, "rows": [asdict(epsilon.Row("words 4", 1.0, 0.0, 0.25, value, None, value, 4))]},
+        "rate": {"about": about, "rows": [asdict(rate.Row(4, value, value, value, 4))]},
+        "identity": {
+            "about": {"pack": about["pack"], "seed": 0, "quick": True},
+            "groups": [{"group": "other patients", "patients": 3, "films": 11, "rows": named}],
+        },
+        "frontier": {
+            **about,
+            "quick": True,
+            "rows": [swept],
+            "hypervolume": [asdict(frontier.Volume("blur", value, 1))],
+        },
+        **dict.fromkeys(("evidence", "composed", "reports", "searches", "privdiff"), methods),
+    }
+
+
+def test_figures_of_every_kind_become_tables_with_the_pictures_that_are_installed(tmp_path, monkeypatch, regenerate):
+    made = generator()
+    monkeypatch.setattr(made, "DOCS", tmp_path)
+    (tmp_path / "figures").mkdir()
+    found = written_figures()
+    assert set(found) == set(made._TABLES)
+    known = {step.name: step for step in regenerate.steps(Path("films"), Path("reports"), Path("out"), regenerate.PACK)}
+    for name, facts in found.items():
+        (tmp_path / "figures" / f"{name}.json").write_text(json.dumps({"command": f"updp bench {name}", **facts}))
+        text = made.table_of(name)
+        assert text.startswith(f"`updp bench {name}`\n\n")
+        assert "|---|" in text.replace(" ", "")
+        assert {f"pictures/{picture}" for picture in known[name].pictures.values()} == set(LINK.findall(text)), name
+        if name in ("ablation", "epsilon", "rate", "frontier"):
+            assert "0.11" in text
+
+
 def test_every_step_has_a_place_on_a_page_and_every_place_a_step(regenerate):
     known = list(regenerate.steps(Path("films"), Path("reports"), Path("out"), regenerate.PACK))
     shown = {s.name for s in known if s.stage != regenerate.FIRST and not s.name.startswith("certificate-")}
@@ -97,8 +155,7 @@ def test_steps_resume_and_a_failure_stops_what_needs_it_alone(regenerate, tmp_pa
     def step(name, code, **more):
         return regenerate.Step(name, "", [sys.executable, "-c", code], **more)
 
-    counted = "import pathlib; p = pathlib.Path('count'); p.write_text(p.read_text() + 'x' if p.exists() else 'x')"
-    counted = counted.replace("'count'", repr(str(tmp_path / "count")))
+    counted = f"open({str(tmp_path / 'count')!r}, 'a').write('x')"
     known = [
         step("first", "raise SystemExit(1)", stage=regenerate.FIRST),
         step("dependent", counted, needs=["first"]),

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 PATIENTS = 50
-#: Most films of a patient (`updp.evaluation.cohort.sample`), and films that teach the attackers.
-_OF_EACH, _TAUGHT = 10, 600
+#: Most films of a patient (`updp.evaluation.cohort.sample`); films that teach the attackers, for each patient to name.
+_OF_EACH, _TAUGHT, _TAUGHT_QUICK = 10, 12, 4
 ADAPTED = Column("adapted, own film", "identification accuracy", {"attacker": "A2", "protocol": "own film"})
 REAL = Column("real films", "identification accuracy on real films")
 COLUMNS = (AS_PRINTED, RETRAINED, ADAPTED, REAL)
@@ -109,12 +109,12 @@ def bench_identity(
     for name, place in (("training patients", score_trained(models)), ("other patients", score_others(models))):
         folder = out / name.replace(" ", "-")
         private(folder)
-        films = patients * _OF_EACH
+        films, taught = patients * _OF_EACH, patients * (_TAUGHT_QUICK if quick else _TAUGHT)
         try:
             sample = take_sample(
                 source,
-                films + _TAUGHT,
-                splits={"train": _TAUGHT / (films + _TAUGHT), "test": films / (films + _TAUGHT)},
+                films + taught,
+                splits={"train": taught / (films + taught), "test": films / (films + taught)},
                 seed=seed,
                 layout=layout,
                 cache=folder / ".cache" / "films",
