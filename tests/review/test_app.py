@@ -138,7 +138,7 @@ def test_a_session_that_was_left_stays_so_after_a_restart(key, tmp_path):
 def test_without_a_session_there_is_nothing_to_see(app, path):
     answer = client(app).get(path)
     assert answer.status_code == 401
-    assert "Please come in" in answer.text
+    assert "Open the page with your link" in answer.text
 
 
 def test_a_reader_sees_no_original_and_an_officer_no_study(officer, reader, desk):

@@ -266,7 +266,7 @@ def test_the_officer_keeps_a_film_back_and_makes_the_release_anew(chromium, made
         page.get_by_role("button", name="Leave").click()
         page.get_by_role("heading", name="Signed off").wait_for()
         page.goto(base + "/desk")
-        assert "Please come in" in page.locator("h1").inner_text()
+        assert "Open the page with your link" in page.locator("h1").inner_text()
     finally:
         server.kill()
 

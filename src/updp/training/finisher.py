@@ -328,7 +328,8 @@ class FinisherStage:
             if count < len(drawn_for):
                 others = as_tensor(self.corpus.films[drawn_for[count:]]).to(device)
                 paired = torch.cat([real, self._film(self.autoencoder.encode(others))])
-        # Apart for films from real latents and from the generator's own: too much in one would hide too little in the other.
+        # Apart for films from real latents and from the generator's own: too much in one would hide too little in the
+        # other.
         for part in (slice(count), slice(count, None)):
             if len(film[part]):
                 ratio = (powers(film[part]) + _LITTLE) / (powers(paired[part]) + _LITTLE)
