@@ -15,12 +15,12 @@ demo: .venv/.demo
 test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.stores
 	.venv/bin/ruff check .
 	.venv/bin/mypy > .venv/mypy.txt & types=$$!; \
-	  .venv/bin/python -m pytest -n 2 --dist loadfile; tests=$$?; \
+	  .venv/bin/python -m pytest -n 2 --dist worksteal; tests=$$?; \
 	  wait $$types; types=$$?; cat .venv/mypy.txt; test $$tests = 0 -a $$types = 0
 
 # What computes with networks, once more as another processor does.
 test-numeric: .venv/.dev
-	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
+	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist worksteal -m numeric
 	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
 
 # Runs on a Ray cluster of three nodes on this machine: minutes, and some thirty processes.

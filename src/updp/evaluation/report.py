@@ -141,7 +141,7 @@ READERS: Mapping[str, str] = {
 
 
 def _readers_table(metric: str, measured: Sequence[Measurement]) -> dict[str, Any]:
-    """One measure of a reader study: a row a regime, a column a finding."""
+    """One measure of a reader study: one row per regime, one column per finding."""
     heads = list(dict.fromkeys(m.protocol or metric for m in measured))
     rows: dict[str, list[Measurement | None]] = {}
     for m in measured:
