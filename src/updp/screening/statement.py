@@ -86,7 +86,7 @@ def conformance(policy: Policy) -> str:
         state = "on" if option in chosen else "off, basic action applies"
         out.append(f"| {option} ({state}) | {', '.join(names)} |")
     dates = (
-        "Dates move back by whole weeks and times within 24 hours, both by an amount of the patient's own derived from "
+        "Dates move back by whole weeks and times round the clock, both by an amount of the patient's own derived from "
         "the key; seconds and fractions of a second are drawn anew by key."
         if policy.headers.retain_longitudinal
         else "Dates and times take their basic action."
@@ -115,7 +115,7 @@ def conformance(policy: Policy) -> str:
         "  is removed, emptied or replaced, by its Type.",
         "- Person names, AE titles and URLs the table does not list are removed, emptied or replaced, by Type.",
         "- Any text that contains one of the patient's own identifiers from the same header is removed, emptied or",
-        "  replaced, by Type. Text in an unknown character set is removed unless it is plain ASCII.",
+        "  replaced, by Type. Text in an unknown character set goes unless it is plain ASCII.",
         "- UIDs outside the root of the standard are re-mapped wherever they stand, unless UIDs are retained.",
         "- The file meta group is written anew; preamble, AE titles and private information are dropped.",
         "- DICOMDIR files are refused.",
