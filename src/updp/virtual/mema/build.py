@@ -214,7 +214,7 @@ def _card(figures: dict[str, Any], photographs: int) -> str:
         f"Made by `updp mema build` after MeMa (Tian et al., AAAI 2025) from {photographs} photographs of a clinic. No",
         "photograph is of a person; each was drawn in a linear space of faces and is smooth, as such faces are.",
         "",
-        f"{figures['written']} photographs; {figures['dropped']} were rejected: too similar to a patient.",
+        f"{figures['written']} photographs; {figures['dropped']} were rejected: too near to a patient.",
         "",
         "| sampled | recogniser | nearest patient within the threshold |",
         "|---|---|---|",
