@@ -11,16 +11,17 @@ OTHER = ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS
 demo: .venv/.demo
 	.venv/bin/updp demo --out demo-out
 
-# mypy has one thread: it runs beside the tests, and its faults are printed after theirs.
+# mypy has one thread: it runs beside the tests, and its faults are printed after theirs. Files of tests go to the two
+# processes in their order: by number of tests, files of few and long ones would come last and leave a core idle.
 test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.stores
 	.venv/bin/ruff check .
 	.venv/bin/mypy > .venv/mypy.txt & types=$$!; \
-	  .venv/bin/python -m pytest -n 2 --dist loadfile; tests=$$?; \
+	  .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	  wait $$types; types=$$?; cat .venv/mypy.txt; test $$tests = 0 -a $$types = 0
 
 # What computes with networks, once more as another processor does.
 test-numeric: .venv/.dev
-	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile -m numeric
+	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m numeric
 	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
 
 # Runs on a Ray cluster of three nodes on this machine: minutes, and some thirty processes.

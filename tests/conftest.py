@@ -51,21 +51,11 @@ def _no_home(_homes, monkeypatch):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_detector():
-    """Loading the report detector takes most of the time of a small run in this process, so runs with the same terms
-    share one: what it has read changes nothing that it finds. Worker processes load their own."""
-    from updp.pipeline import stations
-
-    load, loaded = stations._detector, {}
-
-    def share(policy):
-        terms = (tuple(policy.report.block), tuple(policy.report.allow))
-        if terms not in loaded:
-            loaded[terms] = load(policy)
-        return loaded[terms]
-
+def _no_wait_for_the_disk():
+    """No test switches the power off, and waiting for the disk takes half of a small run. What a failed `fsync` does is
+    tested where it matters, by one that fails."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stations, "_detector", share)
+        patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 

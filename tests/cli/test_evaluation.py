@@ -82,7 +82,7 @@ def test_strengths_that_are_none_are_wrong_use(placed, text):
     ("arguments", "words"),
     [
         (("--method", "keep", "--method", "blur", "--option", "max_sigma=0.1"), "--option belongs to one --method"),
-        (("--method", "blur", "--option", "wide"), "'wide' is not written key=value"),
+        (("--method", "blur", "--option", "wide"), "'wide' is not in the form key=value"),
         (("--method", "keep", "--plan", "plan.toml"), "--plan names methods and options itself"),
         (("--plan", "absent.toml"), "absent.toml: no such file"),
         (("--method", "blur", "--option", "max_sigm=0.1"), "did you mean 'max_sigma'?"),

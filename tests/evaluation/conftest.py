@@ -6,6 +6,7 @@ import pytest
 import updp
 from tests.conftest import PLAIN, Hospital
 from tests.evaluation.fake_probes import Budget
+from tests.evaluation.probes.utility import small
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.evaluation import evaluate as module
@@ -39,6 +40,12 @@ def made(tmp_path, made_once):
     hospital = copy.deepcopy(made_once)
     hospital.root = tmp_path / "export"
     return hospital, finished(tmp_path / "out")
+
+
+@pytest.fixture(scope="session")
+def utility_pack(tmp_path_factory):
+    """The pack of untrained networks that experiments of utility look through."""
+    return small.pack(tmp_path_factory.mktemp("utility-pack"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -72,7 +72,7 @@ def test_the_choice_keeps_its_epsilon_on_the_two_most_unlike_films(small_pack, m
         films = torch.full((600, 1, 8, 8), level)
         rngs = [np.random.default_rng([int(10 * level), n]) for n in range(600)]
         written = method.write(studies(1), films[:1], 0.0, streams(1))
-        written = type(written)(written.texts * 600, [0.0] * 600, [0] * 600, [], [0] * 600)
+        written = type(written)(written.texts * 600, [0.0] * 600, [], [0] * 600)
         made = method._make(studies(1) * 600, films, written, 0.0, rngs)
         ones = sum(int(one.pixels.mean() > 0.5) for one in made)
         counts.append([600 - ones, ones])

@@ -105,7 +105,7 @@ def test_a_role_says_which_model_it_is(tmp_path):
     toml.write_text(toml.read_text().replace('"lapped"', '"wavelet"'))
     with pytest.raises(PackError, match="no model 'wavelet'; there are: patches, lapped"):
         _ = load_pack(tmp_path).autoencoder
-    with pytest.raises(PackError, match="LappedAutoencoder is no model of the role identity"):
+    with pytest.raises(PackError, match="LappedAutoencoder is not a model of the role identity"):
         role_entry("identity", made, tmp_path)
 
 

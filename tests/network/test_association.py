@@ -45,7 +45,7 @@ def test_what_is_no_title_says_so(title):
 
 
 def test_nobody_there_is_a_sentence():
-    with pytest.raises(NetworkError, match="nobody answers as PACS at 127"):
+    with pytest.raises(NetworkError, match="no application answers as PACS at 127"):
         associated(Peer("127.0.0.1", free_port(), "PACS", "UPDP", timeout=2), [ECHO]).__enter__()
 
 

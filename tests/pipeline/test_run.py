@@ -333,7 +333,7 @@ from updp.pipeline import stations
 read = stations.Read.__call__
 
 def kill(self, study):
-    if study.film_id.endswith("-5") and multiprocessing.parent_process() is not None:
+    if study.film_id.endswith("-1") and multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return read(self, study)
 
@@ -348,7 +348,7 @@ if __name__ == "__main__":
 @pytest.mark.posix
 def test_a_film_that_takes_its_worker_down_is_kept_back_alone(tmp_path):
     # In a process of its own, because the damage has to be there when workers start.
-    source = Hospital(tmp_path / "export", films=6).without_reports().write()
+    source = Hospital(tmp_path / "export", films=3).without_reports().write()
     (tmp_path / "crash.py").write_text(CRASH)
     (tmp_path / "policy.toml").write_text(PLAIN)
     Key.create(tmp_path / "key")
@@ -357,7 +357,7 @@ def test_a_film_that_takes_its_worker_down_is_kept_back_alone(tmp_path):
          tmp_path / "key"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": PATHS},
     )  # fmt: skip
-    assert done.stdout.strip() == "5 {'worker-died': 1}", done.stderr
+    assert done.stdout.strip() == "2 {'worker-died': 1}", done.stderr
 
 
 # -- places ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import updp.release.residual as module
 from updp.core.keys import Key
 from updp.core.record import Report
 from updp.release.residual import residual_spans
-from updp.reports import Cleaner, Detector
+from updp.reports import Cleaner, shared_detector
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_cleaned_report_passes(mode: str) -> None:
         "No effusion. A 4 mm nodule in the left lower lobe."
     )
     assert len(residual_spans(text)) >= 6
-    cleaned = Cleaner(Detector(), Key(bytes(range(32))), mode).clean(Report({"findings": text}), patient_id="p1")  # type: ignore[arg-type]
+    cleaned = Cleaner(shared_detector(), Key(bytes(range(32))), mode).clean(Report({"findings": text}), patient_id="p1")  # type: ignore[arg-type]
     assert residual_spans(cleaned.report.text(), mode=mode) == []  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from updp.reports import Detector
+from updp.reports import Detector, shared_detector
 
 _MARK = re.compile(r"\{\{(.+?)\}\}", re.DOTALL)
 _TABLES = sorted((Path(__file__).parent / "classes").glob("*.txt"))
@@ -47,7 +47,7 @@ def _faults(detector: Detector, marked: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def detector() -> Detector:
-    return Detector()
+    return shared_detector()
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from updp.core.keys import Key
 from updp.core.record import Report
-from updp.reports import Cleaner, Detector
+from updp.reports import Cleaner, Detector, shared_detector
 
 KEY = Key(bytes(range(32)))
 
 
 @pytest.fixture(scope="module")
 def detector() -> Detector:
-    return Detector()
+    return shared_detector()
 
 
 @pytest.fixture(scope="module", params=["tag", "surrogate"])
@@ -174,18 +174,9 @@ _SENTENCES = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(_SENTENCES | st.text(max_size=120), st.sampled_from(["tag", "surrogate"]))
 def test_cleaning_is_idempotent(text: str, mode: str) -> None:
-    cleaner = Cleaner(_shared(), KEY, mode)  # type: ignore[arg-type]
+    cleaner = Cleaner(shared_detector(), KEY, mode)  # type: ignore[arg-type]
     once = cleaner.clean(Report({"findings": text}), patient_id="p1").report
     assert cleaner.clean(once, patient_id="p1").report == once
-
-
-_DETECTOR: list[Detector] = []
-
-
-def _shared() -> Detector:
-    if not _DETECTOR:
-        _DETECTOR.append(Detector())
-    return _DETECTOR[0]
 
 
 def test_an_unknown_mode_is_refused(detector: Detector) -> None:

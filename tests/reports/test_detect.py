@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from updp.reports import Detector, scan
+from updp.reports import Detector, scan, shared_detector
 
 _MARK = re.compile(r"\{\{(\w+):(.+?)\}\}")
 _GOLDEN = [
@@ -25,7 +25,7 @@ def _parse(marked: str) -> tuple[str, list[tuple[str, str]]]:
 
 @pytest.fixture(scope="module")
 def detector() -> Detector:
-    return Detector()
+    return shared_detector()
 
 
 @pytest.mark.parametrize("marked", _GOLDEN)

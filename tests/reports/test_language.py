@@ -10,7 +10,7 @@ import pytest
 from updp.core.keys import Key
 from updp.core.reasons import Reason, Refused
 from updp.core.record import Report
-from updp.reports import Cleaner, Detector, render, scan_lines
+from updp.reports import Cleaner, render, scan_lines, shared_detector
 from updp.reports.language import language
 from updp.sources.sections import parse
 
@@ -57,7 +57,7 @@ def test_english_stays_english(text: str) -> None:
 @pytest.mark.parametrize("mode", ["surrogate", "tag"])
 @pytest.mark.parametrize(("code", "text"), FOREIGN[::2])
 def test_a_foreign_report_is_refused_with_its_reason(code: str, text: str, mode: str) -> None:
-    cleaner = Cleaner(Detector(), Key(bytes(range(32))), mode)  # type: ignore[arg-type]
+    cleaner = Cleaner(shared_detector(), Key(bytes(range(32))), mode)  # type: ignore[arg-type]
     with pytest.raises(Refused) as refused:
         cleaner.clean(Report({"findings": text}), patient_id="p")
     assert refused.value.reason is Reason.REPORT_LANGUAGE

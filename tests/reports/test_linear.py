@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from updp.reports import Detector
+from updp.reports import Detector, shared_detector
 from updp.reports.merge import cut
 from updp.reports.view import plain
 
@@ -63,7 +63,7 @@ _HOSTILE: dict[str, Callable[[int], str]] = {
 
 @pytest.fixture(scope="module")
 def detector() -> Detector:
-    return Detector()
+    return shared_detector()
 
 
 @pytest.mark.parametrize("name", _HOSTILE)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from updp.core.keys import Key
 from updp.core.record import Report
-from updp.reports import Cleaner, Detector
+from updp.reports import Cleaner, shared_detector
 from updp.reports.lexicon import whitelist, word_class
 from updp.reports.retention import compare
 from updp.reports.structured import restate
@@ -71,7 +71,7 @@ def test_order_of_sentences_says_nothing_of_the_original() -> None:
 
 def test_a_cleaner_restates_and_proves_what_is_kept() -> None:
     report = Report({"findings": "Dr. Kowalczyk saw a 12 mm nodule in the right apex on 3/4/2019. No effusion."})
-    cleaned = Cleaner(Detector(), Key(bytes(32)), "structured").clean(report, patient_id="p")
+    cleaned = Cleaner(shared_detector(), Key(bytes(32)), "structured").clean(report, patient_id="p")
     assert cleaned.report.sections == {"findings": "12 mm nodule in right apex. No effusion."}
     assert cleaned.retention.complete
     assert cleaned.counts["staff"] == cleaned.counts["date"] == 1

@@ -20,6 +20,13 @@ from updp.review.plan import Plan
 FILMS = 40
 
 
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch, request):
+    """Starting a process for each index and each check takes longer than the tests; `test_aside.py` is about it."""
+    if request.node.path.name != "test_aside.py":
+        monkeypatch.setattr("updp.review.desk.aside", lambda function, *given, **named: function(*given, **named))
+
+
 def released(root: Path) -> Path:
     """The folder that the run at ``root/out`` ended with, whatever its verdict calls it."""
     ended = finished(root / "out")

@@ -55,10 +55,25 @@ def guard(key):
     return Guard(key, "here")
 
 
+@pytest.fixture(scope="module")
+def opened_once(made_once, tmp_path_factory):
+    """A desk whose release is checked and whose films are measured, and the folder it is on."""
+    root = shutil.copytree(made_once, tmp_path_factory.mktemp("opened") / "made")
+    desk = Desk(root / "out", Key(bytes(range(32))), classify=False)
+    desk._beside()
+    return root, desk.verification
+
+
 @pytest.fixture
-def desk(made, key):
+def made(opened_once, tmp_path):
+    """A copy of that folder, which a test may change."""
+    return shutil.copytree(opened_once[0], tmp_path / "made")
+
+
+@pytest.fixture
+def desk(made, opened_once, key):
     found = Desk(made / "out", key, classify=False)
-    found._beside()
+    found.verification = opened_once[1]
     return found
 
 
@@ -137,7 +152,7 @@ def test_a_session_that_was_left_stays_so_after_a_restart(key, tmp_path):
 def test_without_a_session_there_is_nothing_to_see(app, path):
     answer = client(app).get(path)
     assert answer.status_code == 401
-    assert "Please come in" in answer.text
+    assert "Open the page with your link" in answer.text
 
 
 def test_a_reader_sees_no_original_and_an_officer_no_study(officer, reader, desk):
@@ -348,6 +363,7 @@ def test_what_could_not_be_read_beside_the_server_is_said(officer, desk, monkeyp
 
 
 def test_a_search_for_originals_that_was_stopped_begins_again(made, key):
+    shutil.rmtree(made / "out" / "review")
     desk = Desk(made / "out", key, classify=False)
     desk.stop()
     desk._beside()

@@ -9,7 +9,7 @@ pytest.importorskip("cv2")
 pytest.importorskip("zxingcpp")
 
 from performance import marks
-from updp.screening.codes import find_codes
+from updp.screening.codes import SMALL, find_codes
 from updp.screening.painting import paint_out
 
 
@@ -28,8 +28,11 @@ def covered(rects, mark) -> float:
     return float(seen.mean())
 
 
-@pytest.mark.parametrize("side", [256, 1024, 3000])
-@pytest.mark.parametrize("turn", range(8))
+#: Every code on films that are decoded enlarged and on one too large for that, two codes on a film of full size.
+CODES = [(turn, side) for turn in range(8) for side in (256, 1024, SMALL + 320)] + [(0, 3000), (5, 3000)]
+
+
+@pytest.mark.parametrize(("turn", "side"), CODES)
 @pytest.mark.parametrize("kind", ["matrix code", "bar code"])
 def test_a_code_is_covered_and_no_longer_decodes(kind, turn, side):
     film = chest(side)

@@ -174,7 +174,7 @@ def test_the_name_is_the_one_the_report_uses():
 @pytest.mark.parametrize("sex", ["F", "M"])
 def test_header_and_report_follow_the_sex_together(sex):
     from updp.core.record import Report
-    from updp.reports import Cleaner, Detector
+    from updp.reports import Cleaner, shared_detector
     from updp.reports.lexicon import surrogate_names
     from updp.screening.identifiers import identifiers
 
@@ -182,7 +182,7 @@ def test_header_and_report_follow_the_sex_together(sex):
     family, given = str(clean(dataset).PatientName).split("^")
     assert given.title() in surrogate_names()[sex]
     report = Report({"findings": "Robin Smith was seen by Dr. Robin Okafor. Ms. Smith aware."})
-    cleaned = Cleaner(Detector(), KEY).clean(report, patient_id="M77419", known=identifiers(dataset), sex=sex)
+    cleaned = Cleaner(shared_detector(), KEY).clean(report, patient_id="M77419", known=identifiers(dataset), sex=sex)
     text = cleaned.report.sections["findings"]
     assert text.startswith(f"{given.title()} {family.title()} was")
     assert f"Ms. {family.title()} aware" in text

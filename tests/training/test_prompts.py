@@ -73,10 +73,10 @@ def test_phrases_hold_nothing_that_identifies():
 
 
 def test_a_sentence_the_detector_objects_to_is_dropped():
-    from updp.reports import Detector
+    from updp.reports import shared_detector
 
     report = Report({"findings": "The lungs are clear. Reviewed by Jonathan Abernathy at Mercy General Hospital."})
-    assert clean_sentences(report, Detector()) == ["The lungs are clear."]
+    assert clean_sentences(report, shared_detector()) == ["The lungs are clear."]
 
 
 LOCATED = sorted({name for kind in ("countable", "mass", "plural") for name in phrases()[kind]})

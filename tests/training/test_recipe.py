@@ -23,7 +23,7 @@ from updp.training.loop import (
     run_stage,
     write_checkpoint,
 )
-from updp.training.recipe import STAGES, Recipe, export_run, train_pack
+from updp.training.recipe import STAGES, Recipe, export_pack, export_run, train_pack
 
 
 def quiet(_: str) -> None:
@@ -243,7 +243,7 @@ def test_no_room_for_the_pack_leaves_nothing_half_written(trained, corpus, tmp_p
 
     monkeypatch.setattr(recipe, "role_entry", full)
     with pytest.raises(TrainingError, match="No space left on device; the checkpoints are intact"):
-        export_run(trained.with_name("miniature.run"), tmp_path / "pack", TINY, corpus=corpus, say=quiet)
+        export_pack({"identity": load_pack(trained).identity}, tmp_path / "pack", TINY, corpus.record_of_splits())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -81,7 +81,7 @@ def test_a_prior_learns_and_takes_the_map_along(parts, tmp_path):
     unet = UNet(**unet_config(autoencoder, vlm.tokenizer, {**TINY.generator_model, "representation": 6}))
     texts = draw_texts(corpus, vlm.tokenizer, unet.config["length"], folder)
     representation, shown = representations(corpus, vlm, 6, folder)
-    config = replace(TINY.generator_prior, steps=200, batch=32, rate=1e-3, average=0.9)
+    config = replace(TINY.generator_prior, steps=100, batch=32, rate=1e-3, average=0.9)
     stage = PriorStage(corpus, config, texts, unet, shown, representation, {})
 
     def error(module):

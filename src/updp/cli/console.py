@@ -58,7 +58,7 @@ def read_options(given: Sequence[str]) -> dict[str, Any]:
     for text in given:
         key, sign, value = text.partition("=")
         if not key or not sign:
-            raise typer.BadParameter(f"{text!r} is not written key=value")
+            raise typer.BadParameter(f"{text!r} is not in the form key=value")
         try:
             found[key] = json.loads(value)
         except ValueError:
@@ -198,7 +198,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         console.print(f"[yellow]{count}[/] kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
     if outcome.status == "not-measured":
         console.print(
-            "[yellow]Not measured:[/] no attack was run and no usefulness tested, so this is no release yet. "
+            "[yellow]Not measured:[/] no attack was run and no usefulness tested, so this is not a release yet. "
             "`updp evaluate` decides.",
             soft_wrap=True,
         )

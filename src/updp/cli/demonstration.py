@@ -84,7 +84,7 @@ def clinic(
     unseen: Annotated[
         bool, typer.Option("--unseen", help="Also entropion and eyelid nevus, which no model learns.")
     ] = False,
-    disease: Annotated[list[str] | None, typer.Option(help="Take this disease alone; may be given again.")] = None,
+    disease: Annotated[list[str] | None, typer.Option(help="Only this disease; may be given several times.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of diseases, textures and photographs.")] = 0,
 ) -> None:
     """Make a virtual eye clinic.

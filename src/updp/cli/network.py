@@ -64,7 +64,7 @@ def receive(
     for text in commit_to or ():
         name, sign, place = text.partition("=")
         if not sign:
-            raise NetworkError(f"{text!r} is not written AE=HOST:PORT")
+            raise NetworkError(f"{text!r} is not in the form AE=HOST:PORT")
         reports[name] = address(place)
     values = Metrics(METRICS)
     with until_stopped() as stop, published(values, metrics):
@@ -117,8 +117,8 @@ def fetch(
     say(f"{found.studies} studies: {found.objects} objects fetched, {found.present} were there already")
     if found.missing:
         say(
-            f"{found.missing} objects did not come: the disk is full, or the PACS gave no film or report under them. "
-            "The same command asks for them again."
+            f"{found.missing} objects were not received: the disk is full, or the PACS gave no film or report under "
+            "them. The same command asks for them again."
         )
         raise typer.Exit(WRONG_USE)
 

@@ -97,7 +97,7 @@ def study_design(
         known = {film.patient: film.truth[n] for film in plan.films.values() if film.truth is not None}
         share = sum(known.values()) / len(known) if known else 0.0
         if not 0 < share < 1:
-            console.print(f"[yellow]{name}: every film is alike, so that no kappa can be had[/]")
+            console.print(f"[yellow]{name}: every film is alike, so kappa is undefined[/]")
             continue
         found = power(patients, len(plan.readers), share)
         needed = {count: power(patients, count, share).needed for count in sorted({1, len(plan.readers), 5, 8})}
@@ -105,7 +105,7 @@ def study_design(
         takes = ", ".join(f"{films} with {count}" for count, films in needed.items())
         console.print(
             f"{name}: {share:.0%} of patients; a mean kappa of 0.85 gets an interval of ± {found.margin:.2f}; "
-            f"± 0.05 takes so many patients with so many readers: {takes}",
+            f"± 0.05 needs this many patients, by number of readers: {takes}",
             soft_wrap=True,
         )
     add_result(

@@ -57,7 +57,7 @@ def _system(address: str) -> tuple[Any, str]:
     except ImportError:
         raise RemoteError(f"{scheme}:// needs its driver: pip install 'updp[remote]'") from None
     except ValueError:
-        raise RemoteError(f"{scheme}:// is no scheme that fsspec knows; see docs/how-to/cluster.md") from None
+        raise RemoteError(f"{scheme}:// is not a scheme that fsspec knows; see docs/how-to/cluster.md") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Remote:
             if str(entry["name"]).rstrip("/") == place.lstrip("/") or not last:
                 continue  # some stores list a folder in itself
             if last in (".", "..") or "\0" in last or "\\" in last:
-                raise RemoteError("a name at the address is no file name; remove or rename that object")
+                raise RemoteError("a name at the address is not a file name; remove or rename that object")
             if entry["type"] == "directory":
                 folders.append(name)
             else:

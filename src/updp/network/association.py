@@ -94,14 +94,14 @@ def address(text: str) -> tuple[str, int]:
     """``HOST:PORT``, also with an IPv6 address in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 <= int(port) < 65536:
-        raise NetworkError(f"{text!r} is not written HOST:PORT")
+        raise NetworkError(f"{text!r} is not in the form HOST:PORT")
     return host.strip("[]"), int(port)
 
 
 def checked_title(title: str) -> str:
     """An AE title: 1 to 16 characters of the default repertoire, no backslash (PS3.5 6.2)."""
     if not title.strip() or len(title) > 16 or not title.isascii() or not title.isprintable() or "\\" in title:
-        raise NetworkError(f"{title!r} is no AE title: 1 to 16 letters, digits or signs, no backslash")
+        raise NetworkError(f"{title!r} is not a valid AE title: 1 to 16 letters, digits or signs, no backslash")
     return title
 
 
@@ -195,7 +195,7 @@ def _why(found: Association, peer: Peer) -> str:
         answer = found.acceptor.primitive
         reason = (answer.result_source, answer.diagnostic) if answer is not None else None
         if reason == (1, 3):
-            return f"{peer.place} does not know the AE title {peer.calling!r}; have it entered there, or use --calling"
+            return f"{peer.place} does not know the AE title {peer.calling!r}; register it there, or use --calling"
         if reason == (1, 7):
             return f"the AE title there is not {peer.called!r}; ask for the right one and use --called"
         if reason is not None and reason[0] == 3:
@@ -204,7 +204,8 @@ def _why(found: Association, peer: Peer) -> str:
     if peer.tls is not None:
         return f"no TLS connection with {peer.place}; check address, port and the certificates of both sides"
     return (
-        f"nobody answers as {peer.place} within {peer.timeout:g} s; check address, port firewall, and if it wants TLS"
+        f"no application answers as {peer.place} within {peer.timeout:g} s; "
+        "check address, port, firewall and whether it needs TLS"
     )
 
 

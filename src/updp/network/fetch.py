@@ -90,7 +90,7 @@ def _questions(table: Any, name: str) -> Iterator[Mapping[str, str]]:
         if tag_for_keyword(keyword) is None:
             near = difflib.get_close_matches(keyword, keyword_dict, 1)
             raise NetworkError(
-                f"the query file names {keyword!r}, which is no DICOM keyword"
+                f"the query file names {keyword!r}, which is not a DICOM keyword"
                 + (f"; did you mean {near[0]!r}?" if near else "")
             )
     values = [value if isinstance(value, list) else [value] for value in table.values()]
@@ -240,6 +240,6 @@ def _finished(answers: Iterator[tuple[Any, Any]], peer: Peer) -> int:
         status = status_of(answer, peer)
     if status == 0xA801:
         raise NetworkError(
-            f"{peer.place} does not know where {peer.calling!r} listens; have address and port entered there"
+            f"{peer.place} does not know where {peer.calling!r} listens; have address and port registered there"
         )
     return status

@@ -36,7 +36,7 @@ def sample(studies: Sequence[Study], key: Key) -> list[int]:
 
 
 def check(studies: Sequence[Study], made: Sequence[Study | Stopped], make: Make, key: Key) -> tuple[int, int]:
-    """How many records were made again from foreign pixels, and how many came out different."""
+    """How many records were made again from other pixels, and how many came out different."""
     chosen = sample(studies, key)
     differed = 0
     for i in chosen:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from updp.core.confidential import Confidential
@@ -61,14 +61,14 @@ def build(source: Source, policy: Policy, key: Key) -> list[tuple[str, Station]]
     names = source.domain.stations
     if names[:1] != ("read",) or names[-1:] != ("pseudonymise",):
         raise ValueError(f"domain {source.domain.name!r}: the first station is read, the last is pseudonymise")
-    line = Line(source, policy, key, lru_cache(1)(lambda: _detector(policy)))
+    line = Line(source, policy, key, lambda: _detector(policy))
     return [(name, STATIONS[name](line)) for name in names]
 
 
 def _detector(policy: Policy) -> Detector:
-    from updp.reports import Detector
+    from updp.reports import shared_detector
 
-    return Detector(extra_block=policy.report.block, extra_allow=policy.report.allow)
+    return shared_detector(policy.report.block, policy.report.allow)
 
 
 def passage(study: Study, stations: list[tuple[str, Station]]) -> Study | Stopped:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from updp.core.questions import Kind
 from updp.release.gate import Proof
 
-#: Names of the counts in a shard's tallies: records made again from foreign pixels, and those that came out different.
+#: Names of the counts in a shard's tallies: records made again from other pixels, and those that came out different.
 CHECKED, DIFFERED = "non-interference/checked", "non-interference/differed"
 #: What non-interference answers: the questions about an image beyond its record.
 ANSWERED = ("film",)
@@ -32,8 +32,8 @@ def _non_interference(tallies: Mapping[str, int]) -> list[Proof]:
     if not checked:
         return []
     if differed:
-        words = f"{differed} of {checked} images made again from foreign pixels came out different"
+        words = f"{differed} of {checked} images made again from other pixels came out different"
     else:
-        words = f"images do not depend on the patient's pixels: {checked} of {checked} made again from foreign pixels "
+        words = f"images do not depend on the patient's pixels: {checked} of {checked} made again from other pixels "
         words += "are equal"
     return [Proof(question, Kind.CONSTRUCTION, not differed, words) for question in ANSWERED]

@@ -27,12 +27,13 @@ __all__ = [
     "render",
     "scan",
     "scan_lines",
+    "shared_detector",
 ]
 
 if TYPE_CHECKING:
     from updp.reports.clean import CleanedReport, Cleaner
     from updp.reports.corpus import CorpusCounts, render, scan_lines
-    from updp.reports.detect import Detector, scan
+    from updp.reports.detect import Detector, scan, shared_detector
     from updp.reports.lexicon import LayerMissing
     from updp.reports.retention import Retention
     from updp.reports.words import Span
@@ -50,5 +51,6 @@ __getattr__ = lazy_names(
         "render": "updp.reports.corpus",
         "scan": "updp.reports.detect",
         "scan_lines": "updp.reports.corpus",
+        "shared_detector": "updp.reports.detect",
     },
 )

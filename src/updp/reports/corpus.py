@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from updp.reports.categories import GROUPS, HOLE, categories
-from updp.reports.detect import Detector, default_detector
+from updp.reports.detect import Detector, shared_detector
 from updp.reports.language import ENGLISH, language
 
 
@@ -33,7 +33,7 @@ def scan_lines(
     lines: Iterable[str], out: TextIO, *, detector: Detector | None = None, why: bool = False
 ) -> CorpusCounts:
     """Scan JSON lines and write spans to ``out``; a line that cannot be read is reported by number and passed over."""
-    detector = detector or default_detector()
+    detector = detector or shared_detector()
     counts = CorpusCounts()
     for number, line in enumerate(lines, start=1):
         if not line.strip():

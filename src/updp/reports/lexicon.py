@@ -117,7 +117,7 @@ def surrogate_names() -> Mapping[str, tuple[str, ...]]:
 
 
 def _coded(name: str) -> Mapping[str, str]:
-    """Words with a code each: the words a line each, one mark a word, and what the marks stand for."""
+    """Words with their codes: one word per line, one mark per word, and what each mark stands for."""
     try:
         words, marks, table = read_data(name).decode().split("\0")
         codes = dict(pair.split(" ") for pair in table.split("\n"))

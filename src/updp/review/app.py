@@ -71,7 +71,7 @@ class Refusal(Exception):
 
 MISSING = Refusal(404, "Not here", "There is no page, film or study of that name in this release.")
 NO_SESSION = Refusal(
-    401, "Please come in by your link", "The link that `updp review` printed opens one session of twelve hours."
+    401, "Open the page with your link", "The link that `updp review` printed opens one session of twelve hours."
 )
 
 
@@ -189,13 +189,13 @@ async def _check_form(request: Request, guard: Guard, hosts: set[str]) -> None:
     if origin is not None and origin.partition("://")[2] not in hosts:
         raise Refusal(403, "Refused", "The request came from another page.")
     if int(request.headers.get("content-length") or 0) > _MOST:
-        raise Refusal(413, "Too large", "The form is larger than any of ours.")
+        raise Refusal(413, "Too large", "The form is larger than this page allows.")
     person = _person(request)
     body = b""
     async for part in request.stream():  # a body that tells no length is cut here
         body += part
         if len(body) > _MOST:
-            raise Refusal(413, "Too large", "The form is larger than any of ours.")
+            raise Refusal(413, "Too large", "The form is larger than this page allows.")
     request.state.body, request.state.form = body, {}
     if request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         request.state.form = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}

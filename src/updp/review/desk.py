@@ -412,7 +412,7 @@ class Desk:
             entry = self.index.kept_back(decision.ref)
             way = OVERRULED.get(Reason(entry["reason"])) if entry else None
             if way is None:
-                raise BadDecision("what kept this study back cannot be overruled; mend it in the source and run again")
+                raise BadDecision("this reason cannot be overruled; correct the study in the source and run again")
             decision = _with(decision, way=way)
         if decision.kind is Kind.REDO and decision.strength is not None:
             self._check_strength(decision.strength)

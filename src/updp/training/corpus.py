@@ -147,9 +147,9 @@ def prepare_corpus(
                 f"{directory} holds films shared out by the rule {corpus.rule}, not {rule}: choose another folder"
             )
         return corpus
-    from updp.reports import Detector
+    from updp.reports import shared_detector
 
-    detector = Detector()
+    detector = shared_detector()
     directory.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     with open(directory / "films.part", "wb") as file:

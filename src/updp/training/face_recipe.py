@@ -39,7 +39,7 @@ class FacePackConfig(Config):
     size: int = 128
     seed: int = 0
     licence: str = (
-        "research that earns nothing: learned from CelebA, UTKFace and a recogniser of the InsightFace project"
+        "non-commercial research: learned from CelebA, UTKFace and a recogniser of the InsightFace project"
     )
     looks: int = 3  # rows of each photograph: as it is, and with rendered diseases
     limit: int = 0  # most photographs of each source; 0 is all of them

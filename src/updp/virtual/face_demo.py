@@ -29,8 +29,8 @@ PEOPLE, PHOTOGRAPHS = 24, 2
 #: Records that are recovered, and shown before and after.
 SHOWN = 4
 _NOTICE = (
-    "The faces on this page were drawn by a generator from noise, and eye diseases were rendered on them. They are "
-    "photographs of nobody."
+    "The faces on this page were drawn by a generator from noise, and eye diseases were rendered on them. "
+    "They show no real person."
 )
 
 

@@ -1,4 +1,4 @@
-"""A set of photographs of patients who are not, from a clinic of invented people, with networks of a few channels."""
+"""Photographs of patients who do not exist, from a clinic of invented people, with networks of a few channels."""
 
 from __future__ import annotations
 

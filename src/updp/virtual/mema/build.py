@@ -1,4 +1,4 @@
-"""`updp mema build`: a set of photographs of patients who are not (Tian et al., AAAI 2025, "MeMa").
+"""`updp mema build`: a set of photographs of patients who do not exist (Tian et al., AAAI 2025, "MeMa").
 
 A generator learns a clinic's patients. Sampled directly it repeats them; with the features of a public face injected,
 at a weight drawn from 0.2 to 0.4, it does less. Diseases, grades, ages and sexes are drawn as the clinic has them. What
@@ -209,12 +209,12 @@ def _write(
 
 def _card(figures: dict[str, Any], photographs: int) -> str:
     lines = [
-        "# Photographs of patients who are not",
+        "# Photographs of patients who do not exist",
         "",
         f"Made by `updp mema build` after MeMa (Tian et al., AAAI 2025) from {photographs} photographs of a clinic. No",
-        "photograph is of a person; each was drawn in a linear space of faces and is as soft as such faces are.",
+        "photograph is of a person; each was drawn in a linear space of faces and is smooth, as such faces are.",
         "",
-        f"{figures['written']} photographs; {figures['dropped']} were thrown away as too near to a patient.",
+        f"{figures['written']} photographs; {figures['dropped']} were rejected: too near to a patient.",
         "",
         "| sampled | recogniser | nearest patient within the threshold |",
         "|---|---|---|",

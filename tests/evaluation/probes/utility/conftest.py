@@ -2,13 +2,12 @@
 
 import pytest
 
-from tests.evaluation.probes.utility import small
 from updp.core.cache import MemoryCache
 
 
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory):
-    return small.pack(tmp_path_factory.mktemp("pack"))
+@pytest.fixture(scope="session")
+def pack(utility_pack):
+    return utility_pack
 
 
 @pytest.fixture(scope="module")

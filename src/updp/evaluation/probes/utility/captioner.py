@@ -205,7 +205,7 @@ class Captioner:
 
     @torch.no_grad()
     def write(self, maps: NDArray[Any], beams: int = 1, batch: int = 64) -> list[str]:
-        """A report a film, by the likeliest next token or the likeliest of ``beams`` sequences."""
+        """One report per film, by the likeliest next token or the likeliest of ``beams`` sequences."""
         out: list[str] = []
         for start in range(0, len(maps), batch):
             part = torch.from_numpy(np.ascontiguousarray(maps[start : start + batch])).float()

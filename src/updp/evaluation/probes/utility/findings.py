@@ -26,7 +26,7 @@ def _f1(counts: ArrayLike, weights: ArrayLike | None = None) -> Any:
 
 
 def findings_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Floats:
-    """A row a report: findings said alike (same name, same polarity), said by the hypothesis, said by the reference."""
+    """Per report: findings said alike (same name, same polarity), said by the hypothesis, said by the reference."""
     rows = []
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         theirs, ours = findings(reference), findings(hypothesis)

@@ -422,7 +422,7 @@ def look_at(folder: Path, settings: LoraSettings, precision: torch.dtype, *, tru
             digest.update(held + str(path.stat().st_size).encode())
             shapes |= {name: entry["shape"] for name, entry in json.loads(held).items() if name != "__metadata__"}
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise MissingRequirement(f"{path} is no file of weights (safetensors)") from None
+            raise MissingRequirement(f"{path} is not a file of weights (safetensors)") from None
     parameters = sum(math.prod(shape) for shape in shapes.values())
     merger = str(family["merger"]).split(".")[-1]
     whole = sum(math.prod(shape) for name, shape in shapes.items() if f".{merger}." in name)
@@ -473,14 +473,14 @@ def family_of(folder: Path, *, trust_code: bool = False) -> tuple[Mapping[str, A
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError):
-        raise UnknownModel(f"config.json in {folder} is no configuration of a model") from None
+        raise UnknownModel(f"config.json in {folder} is not the configuration of a model") from None
     if kind not in families():
         known = ", ".join(f"{f['name']} ({k})" for k, f in families().items())
         raise UnknownModel(f"a model of type {kind} cannot be fine-tuned here; known are {known}")
     family = families()[kind]
     if family.get("own_code") and not trust_code:
         raise UnknownModel(
-            f"{family['name']} is no class of transformers but code in its own folder; "
+            f"{family['name']} is not a class of transformers but code in its own folder; "
             "read it, and give trust_code=True (--trust-code) to run it"
         )
     return family, str(kind)
