@@ -233,7 +233,8 @@ def desk_page(chromium, server):
 
 
 def test_the_officer_compares_by_keyboard(desk_page, server, place):
-    measured(place / "made")  # until its original is found, a film stands alone on its page
+    index = Index(place / "made" / "out" / "review" / "desk.sqlite3", Key(SECRET))
+    wait_until(lambda: index.counts()["measured"] == FILMS)  # then its original is found, too
     page = desk_page
     page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
     page.wait_for_selector(".strip.here")
