@@ -183,7 +183,7 @@ def measured_row(
     """One method at one strength, from what an earlier run left where it is the same."""
     made = made_once(sample, setting, seed, out / ".cache" / "made")
     use = use_of(setting)
-    facts = (made.origin, seed, budget, pack_facts(pack), sorted(tables), "A3 runs the method")
+    facts = (made.origin, seed, budget, _judges(pack), sorted(tables), "A3 runs the method")
     key = hashlib.sha256(repr(facts).encode()).hexdigest()
     path = out / "measured" / f"{setting.slug}.json"
     try:
@@ -207,6 +207,14 @@ def measured_row(
     held = {"setting": setting.label, "key": key, "measurements": [m.to_json() for m in measured]}
     write_bytes(path, (json.dumps(held, indent=1) + "\n").encode())
     return Row(setting, measured, made.seconds, made.kept_back, len(sample))
+
+
+def _judges(pack: Pack | None) -> dict[str, str] | None:
+    """The models that attackers and judges look through. The generator is asked about membership alone, of methods that
+    run on it: digests of their packs are in the origin of their films."""
+    if pack is None:
+        return None
+    return {role: pack.role_digest(role) for role in pack.info["roles"] if role != "generator"}
 
 
 def use_of(setting: Setting) -> MethodUse | None:
