@@ -65,7 +65,7 @@ def test_fetch_says_what_came_and_ends_with_an_error_if_something_did_not(tmp_pa
         words = ["fetch", str(tmp_path / "q.toml"), "--to", str(tmp_path / "export"), "--from", f"127.0.0.1:{port}",
                  "--called", "PACS", "--timeout", "10"]  # fmt: skip
         short = runner.invoke(app, [*words, "--keep-free", "1e9"])
-        assert (short.exit_code, "3 objects did not come" in short.output) == (2, True)
+        assert (short.exit_code, "3 objects were not received" in short.output) == (2, True)
         good = runner.invoke(app, words)
         assert (good.exit_code, "2 studies: 3 objects fetched" in good.output) == (0, True)
 
