@@ -143,7 +143,7 @@ def test_files_that_are_something_else_are_said_so(model):
     with pytest.raises(MissingRequirement, match="is not a file of weights"):
         look_at(model, LoraSettings(), torch.float32)
     (model / "config.json").write_text("[]")
-    with pytest.raises(UnknownModel, match="no configuration"):
+    with pytest.raises(UnknownModel, match="is not the configuration of a model"):
         look_at(model, LoraSettings(), torch.float32)
 
 
