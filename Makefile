@@ -19,10 +19,10 @@ test: .venv/.dev .venv/.browser .venv/.dcmtk .venv/.stores
 	  .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder; tests=$$?; \
 	  wait $$types; types=$$?; cat .venv/mypy.txt; test $$tests = 0 -a $$types = 0
 
-# What computes with networks, once more as another processor does.
+# What computes with networks, once more as another processor does, and on two threads; `make test` takes one.
 test-numeric: .venv/.dev
-	$(OTHER) OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m numeric
-	$(OTHER) OMP_NUM_THREADS=2 .venv/bin/python -m pytest tests/core/test_global_state.py -k same
+	$(OTHER) OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m pytest -n 2 --dist loadfile \
+	  --no-loadscope-reorder -m numeric
 
 # Runs on a Ray cluster of three nodes on this machine: minutes, and some thirty processes.
 test-ray: .venv/.dev

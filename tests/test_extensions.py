@@ -35,12 +35,16 @@ def install(tmp_path, monkeypatch):
     def put(page: str) -> None:
         text = (PAGES / page).read_text("utf-8")
         code = re.search(r"```python\n# (\w+)\.py\n(.*?)```", text, re.DOTALL)
-        points = tomllib.loads(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1])["project"]["entry-points"]
+        project = tomllib.loads(re.search(r"```toml\n(.*?)```", text, re.DOTALL)[1])["project"]
+        points = project["entry-points"]
         (place / f"{code[1]}.py").write_text(code[2])
         loaded.append(code[1])
         info = place / f"{code[1]}-1.0.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {code[1]}\nVersion: 1.0\n")
+        # Without name and version no project is installed.
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        )
         lines = [f"[{group}]\n" + "".join(f"{n} = {v}\n" for n, v in own.items()) for group, own in points.items()]
         (info / "entry_points.txt").write_text("\n".join(lines))
         for group in points:

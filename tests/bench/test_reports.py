@@ -140,10 +140,10 @@ def test_a_folder_without_a_file_is_refused_before_any_film(model, source, tmp_p
 @pytest.mark.parametrize("model", [qwen], indirect=True)
 def test_files_that_are_something_else_are_said_so(model):
     (model / "model.safetensors").write_bytes(b"\xff" * 64)
-    with pytest.raises(MissingRequirement, match="no file of weights"):
+    with pytest.raises(MissingRequirement, match="is not a file of weights"):
         look_at(model, LoraSettings(), torch.float32)
     (model / "config.json").write_text("[]")
-    with pytest.raises(UnknownModel, match="no configuration"):
+    with pytest.raises(UnknownModel, match="is not the configuration of a model"):
         look_at(model, LoraSettings(), torch.float32)
 
 
@@ -151,7 +151,7 @@ def test_files_that_are_something_else_are_said_so(model):
     ("given", "words"),
     [
         ({"rnk": 3}, "no setting 'rnk'; did you mean 'rank'"),
-        ({"rank": "many"}, "setting rank: 'many' is no value"),
+        ({"rank": "many"}, "setting rank: 'many' is not a valid value"),
         ({"rank": -1}, "setting rank: -1"),
         ({"rank": 1.5}, "setting rank: 1.5"),
     ],

@@ -17,8 +17,8 @@ def test_a_cell_has_the_value_and_both_ends():
 
 
 def test_figures_and_table_stand_beside_each_other(tmp_path):
-    save(tmp_path / "new", "rate", [{"films": 3}], "| films |\n")
-    assert json.loads((tmp_path / "new" / "rate.json").read_text()) == [{"films": 3}]
+    save(tmp_path / "new", "rate", {"films": 3}, "| films |\n", rows=[{"rate": 1}])
+    assert json.loads((tmp_path / "new" / "rate.json").read_text()) == {"about": {"films": 3}, "rows": [{"rate": 1}]}
     assert (tmp_path / "new" / "rate.md").read_text() == "| films |\n"
 
 

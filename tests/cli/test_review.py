@@ -32,7 +32,7 @@ def test_a_simulated_study_runs_from_design_to_kappa(made, key_file, tmp_path):
         "--films", "20", "--simulated", "--key", key_file,
     )  # fmt: skip
     assert planned.exit_code == 0, planned.output
-    needed = re.search(r"Effusion: 50% .*± 0.05 takes .*: (\d+) with 1, (\d+) with 3, (\d+) with 5", planned.output)
+    needed = re.search(r"Effusion: 50% .*± 0.05 needs .*: (\d+) with 1, (\d+) with 3, (\d+) with 5", planned.output)
     assert needed, planned.output
     assert int(needed[1]) > int(needed[2]) > int(needed[3]) > 20
     assert "Simulated readers have answered" in planned.output

@@ -222,6 +222,7 @@ def test_readers_are_quiet_until_the_last_of_several_threads_is_done(callers, ca
     caplog.set_level(logging.NOTSET)
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_release_is_the_same_whatever_the_process_did_before(tmp_path, key, pack, workers):
     source = Hospital(tmp_path / "export", films=3).write()
@@ -239,6 +240,7 @@ def test_a_release_is_the_same_whatever_the_process_did_before(tmp_path, key, pa
     assert same_tree(*(out / "unmeasured" for out in outs))
 
 
+@pytest.mark.numeric
 def test_a_method_gives_the_same_film_on_any_number_of_threads(pack):
     threads, made = torch.get_num_threads(), []
     for count in (1, 2):

@@ -7,7 +7,8 @@ from updp.core.threads import PASSIVE, threads, wait_passively
 
 def test_two_threads_are_used_only_where_waiting_threads_sleep(monkeypatch):
     for name in PASSIVE:
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # else what the call sets stays after the test
+        monkeypatch.delenv(name)
     assert threads() == 1
     wait_passively()
     assert threads() == 2

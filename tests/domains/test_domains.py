@@ -77,6 +77,8 @@ def test_the_domains_own_attacker_and_question_decide_about_its_release(swatches
 def test_a_release_says_of_which_domain_it_is(swatches, tmp_path, key):
     outcome = updp.deidentify(swatches, tmp_path / "out", key=key, policy=colour_policy(), workers=1)
     assert Policy.load(outcome.folder / "policy.toml").source.domain == "swatch"
+    assert "A de-identified set of colour swatches, made with updp" in (outcome.folder / "README.md").read_text()
+    assert "De-identified colour swatches, " in (outcome.folder / "croissant.json").read_text()
     source = updp.open_source(outcome.folder)
     assert source.domain is toy.SWATCH
     assert source.load(next(iter(source))).pixels.shape == (64, 64, 3)

@@ -59,7 +59,7 @@ def test_a_bench_may_look_at_reserved_patients_as_its_test_split(tmp_path):
 
 def test_films_shared_out_by_another_rule_are_not_taken_for_these(tmp_path):
     prepare_corpus([("chestxray14", study(p)) for p in patients(0, 0.4)], tmp_path, SIZE)
-    with pytest.raises(ValueError, match="shared out by the rule hash, not halves: choose another folder"):
+    with pytest.raises(ValueError, match="divided by the rule hash, not halves: choose another folder"):
         prepare_corpus([], tmp_path, SIZE, rule="halves")
 
 

@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 
 import numpy as np
 import pytest
@@ -318,12 +319,10 @@ def test_the_card_says_data_recipe_splits_and_figures(trained, tmp_path):
     assert load_pack(folder).figures["speed"]["seconds a film"] == 0.25
 
 
-def test_virtual_patients_keep_their_anatomy_and_are_nobodys_copy(trained, corpus, tmp_path):
-    import json
-
+def test_virtual_patients_keep_their_anatomy_and_are_nobodys_copy(trained, corpus):
     from updp.training.codes import codes_of
     from updp.training.thresholds import thresholds
-    from updp.training.virtual import Shelf, make_virtual_films, write_virtual_films
+    from updp.training.virtual import Shelf, make_virtual_films
 
     pack = load_pack(trained)
     people, pictures = codes_of(pack, corpus, corpus.rows("train"))
@@ -335,8 +334,24 @@ def test_virtual_patients_keep_their_anatomy_and_are_nobodys_copy(trained, corpu
     assert all(np.array_equal(a.pixels, b.pixels) for a, b in zip(made, again, strict=True))
     assert {e.patient for e in made} == {0, 1, 2}
     assert all(2 <= sum(e.patient == p for e in made) <= 5 for p in range(3))
-    write_virtual_films(made, tmp_path)
-    rows = json.loads((tmp_path / "films.json").read_text())["films"]
-    assert all((tmp_path / row["file"]).is_file() for row in rows)
     with pytest.raises(ValueError, match="stay too near to training films"):
         make_virtual_films(pack, 1, patients=2, shelf=Shelf(people, pictures, -2.0, -2.0), steps=2, tries=1)
+
+
+def test_virtual_films_are_written_into_their_pack(trained, tmp_path, capsys):
+    import json
+    import shutil
+
+    from updp.training.virtual import main
+
+    folder = tmp_path / "miniature"
+    shutil.copytree(trained, folder)
+    info = folder / "pack.toml"
+    info.write_text(re.sub(r"(?m)^(identity|pixel)_copy = .*$", r"\1_copy = 2.0", info.read_text()))
+    prepare_corpus(studies(), tmp_path / "corpus", SIZE)
+    main([str(folder), str(tmp_path / "corpus"), "--patients", "2"])
+    rows = json.loads((folder / "virtual" / "films.json").read_text())["films"]
+    assert {row["patient"] for row in rows} == {0, 1}
+    assert capsys.readouterr().out == f"{len(rows)} films of 2 patients in {folder / 'virtual'}\n"
+    named = load_pack(folder).info["sha256"]  # checked against the files when it is loaded
+    assert {f"virtual/{row['file']}" for row in rows} <= set(named)

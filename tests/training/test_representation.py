@@ -81,8 +81,10 @@ def test_a_prior_learns_and_takes_the_map_along(parts, tmp_path):
     unet = UNet(**unet_config(autoencoder, vlm.tokenizer, {**TINY.generator_model, "representation": 6}))
     texts = draw_texts(corpus, vlm.tokenizer, unet.config["length"], folder)
     representation, shown = representations(corpus, vlm, 6, folder)
-    config = replace(TINY.generator_prior, steps=100, batch=32, rate=1e-3, average=0.9)
-    stage = PriorStage(corpus, config, texts, unet, shown, representation, {})
+    config = replace(TINY.generator_prior, steps=80, batch=32, rate=1e-3, average=0.9)
+    # Numbers that the text tells. Of numbers with a variance of 1 that it does not, no prior knows more than nothing.
+    told = np.where(corpus.labels[:, [1]] == 1, 3, -3).repeat(6, 1).astype(np.float32)
+    stage = PriorStage(corpus, config, texts, unet, told, representation, {})
 
     def error(module):
         with torch.no_grad():
@@ -90,7 +92,7 @@ def test_a_prior_learns_and_takes_the_map_along(parts, tmp_path):
 
     before = error(stage.module)
     prior = run_stage(stage, config, tmp_path, build=stage.build, say=lambda _: None)
-    assert error(prior) < 0.95 * before
+    assert error(prior) < 0.5 * before
     assert set(stage.validate(prior)) == {"validation loss", "with texts of others"}
     unet.load_prior(prior)
     features = vlm.image(as_tensor(corpus.films[:4]))

@@ -63,8 +63,9 @@ def _faces(out: Path, seed: int) -> None:
         wrong=result.wrong,
         report=str(result.report),
     )
-    console.print(f"Originals back with their password: [bold]{result.recovered}[/] of {result.tried}; with that of ")
-    console.print(f"another record: [bold]{result.wrong}[/]; exact files from the vault: [bold]{result.exact}[/]")
+    own, wrong, exact = (f"[bold]{count}[/]" for count in (result.recovered, result.wrong, result.exact))
+    console.print(f"Originals recovered with their own password: {own} of {result.tried}; with the password of another")
+    console.print(f"record: {wrong}; exact files from the vault: {exact}")
     console.print(f"This release: [bold]{result.outcome.status}[/]")
     console.print(f"The same clinic with its photographs as they were taken: [bold]{result.untouched.status}[/]")
     console.print(f"Report: [bold]{result.report}[/]")

@@ -51,7 +51,8 @@ def domains() -> None:
     """The domains there are: kinds of image."""
     from updp.domains import DOMAINS
 
-    print_table(("domain", "what it is"), [(name, domain.summary) for name, domain in DOMAINS.members()], "domains")
+    known = [(name, one.summary + (" and their reports" if one.reports else "")) for name, one in DOMAINS.members()]
+    print_table(("domain", "what it is"), known, "domains")
 
 
 @app.command()

@@ -27,7 +27,7 @@ CalledOption = Annotated[str, typer.Option(help="AE title of the PACS.")]
 CallingOption = Annotated[str, typer.Option(help="Our AE title.")]
 TimeoutOption = Annotated[float, typer.Option(min=1, help="Seconds without data after which a connection is closed.")]
 KeepFreeOption = Annotated[
-    float, typer.Option(min=0, help="Gigabytes of the disk that stay free; what would use them is refused.")
+    float, typer.Option(min=0, help="Gigabytes of the disk that stay free; objects that need them are refused.")
 ]
 MetricsOption = Annotated[
     str | None, typer.Option(help="HOST:PORT at which Prometheus finds /metrics, e.g. 127.0.0.1:9464.")
@@ -150,7 +150,7 @@ def send(
     with Progress(make_console()) as bar:
         done = run(located(release.absolute()), peer, trusted=trusted, progress=bar)
     add_result(films=done.films, sent=done.sent, before=done.before)
-    say(f"{done.sent} films sent, {done.before} had been before; {done.films} in the release")
+    say(f"{done.sent} films sent, {done.before} sent earlier; {done.films} in the release")
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class Domain:
     """One kind of image. A domain with rules of its own is a subclass."""
 
     name: str
-    summary: str
+    summary: str  # what its images are, in the plural: a release is a set of them
     labels: LabelTable = field(repr=False)
     channels: int = 1  # 1: grey, 3: red, green and blue
     views: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ class KSame(OnPack):
                     contradiction("fit", "gallery", "groups are of the hospital's patients or of a folder")
                 )
             if self.fit is not None and self.choose == "findings":
-                why = "a patient whose films show different findings would leave the group, and k-anonymity with it"
+                why = "a patient whose films show different findings would be in several groups, without k-anonymity"
                 raise ValueError(contradiction("fit", "choose = 'findings'", why))
             return self
 

@@ -12,6 +12,7 @@ from updp.core.keys import Key
 from updp.core.manifest_files import manifest_files
 from updp.core.policy import Policy
 from updp.core.reasons import REPAIR, Reason
+from updp.domains import domain_of
 from updp.methods import method_info
 from updp.release.manifest import COLUMNS, names
 from updp.release.provenance import provenance
@@ -41,6 +42,7 @@ def readme(facts: Mapping[str, Any], policy: Policy, key: Key) -> str:
         .render(
             facts=facts,
             policy=policy,
+            images=domain_of(policy).summary,
             info=method_info(policy.method.name),
             columns=COLUMNS,
             public_key=public_key(key),
@@ -183,7 +185,7 @@ def croissant(build: Path, facts: Mapping[str, Any], policy: Policy) -> str:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": policy.release.name,
-        "description": f"De-identified chest X-rays, {facts['counts']['released']} films, method "
+        "description": f"De-identified {domain_of(policy).summary}, {facts['counts']['released']} films, method "
         f"{policy.method.name}, status {facts['gate']['status']}. {provenance(policy).statement}",
         "license": policy.release.licence,
         "version": "1.0.0",

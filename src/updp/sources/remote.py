@@ -1,8 +1,8 @@
-"""A source at an address: a likeness of it here, and films that workers fetch one by one.
+"""A source at an address: a partial copy of it here, and films that workers fetch one by one.
 
-Layouts read folders. So the survey reads a likeness of the source: every object is a file of its size and time, tables
-and reports whole, of a DICOM file the header, of a picture nothing; the rest of a film is a hole that takes no room on
-the disk. ``load`` fetches the film itself from the store.
+Layouts read folders. So the survey reads a partial copy of the source: every object is a file of its size and time.
+Tables and reports are complete; of a DICOM file there is the header, of a picture nothing, and the rest of these files
+is sparse: it takes no room on the disk. ``load`` fetches the film itself from the store.
 """
 
 from __future__ import annotations

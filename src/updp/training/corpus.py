@@ -106,7 +106,7 @@ def square(pixels: NDArray[np.float32], size: int) -> NDArray[np.uint8]:
 
 
 def rule_of(pack: Pack) -> Rule:
-    """The rule that shared out the patients of a pack; whatever learns or is measured with it follows the same."""
+    """The rule that divided the patients of a pack; whatever learns or is measured with it follows the same."""
     name: Rule = pack.info.get("splits", {}).get("name", "hash")
     return name
 
@@ -144,7 +144,7 @@ def prepare_corpus(
         corpus = load_corpus(directory)
         if corpus.rule != rule:
             raise ValueError(
-                f"{directory} holds films shared out by the rule {corpus.rule}, not {rule}: choose another folder"
+                f"{directory} holds films divided by the rule {corpus.rule}, not {rule}: choose another folder"
             )
         return corpus
     from updp.reports import shared_detector

@@ -123,6 +123,10 @@ def _average(averaged: nn.Module, module: nn.Module, decay: float) -> None:
                 value.copy_(source[name])
 
 
+#: Seconds between two validations.
+_VALIDATE_EVERY = 600.0
+
+
 def _optimizers(module: nn.Module, config: StageConfig) -> list[torch.optim.Optimizer]:
     """AdamW for all that learns; with Muon, for what Muon does not take."""
     named = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
@@ -144,7 +148,6 @@ def run_stage(
     accelerator: Any = None,
     say: Callable[[str], None] = print,
     stop_after: float | None = None,
-    validate_seconds: float = 600.0,
 ) -> nn.Module:
     """Train `stage` up to `config.steps`, from its checkpoint if there is one; gives the averaged module.
 
@@ -224,7 +227,7 @@ def run_stage(
                 f"{stage.name}: step {step}/{config.steps}  loss {running:.4f}  {rate:.1f} films/s  {_clock(left)} left"
             )
             reported = now
-        if now - validated > validate_seconds:
+        if now - validated > _VALIDATE_EVERY:
             averaged.eval()
             history.append({"step": step, "loss": running, **stage.validate(averaged)})
             say(f"{stage.name}: validation at step {step}: {_line(history[-1])}")

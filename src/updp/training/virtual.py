@@ -2,10 +2,16 @@
 
 Each patient is one film from noise; every examination is image-to-image from it with the findings of that day. A film
 that comes too near to a training film, as a person or as a picture, is made again from another seed.
+
+    python -m updp.training.virtual PACK CORPUS [--patients 40] [--seed 1]
+
+CORPUS is the folder of decoded films that the pack was trained on (RUN/corpus); the films go to PACK/virtual, and
+their hashes into its `pack.toml`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +23,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from updp.domains.chest.words import compose
-from updp.models.pack import Pack
-from updp.training.codes import nearest, pixel_codes
+from updp.models.pack import Pack, load_pack, write_pack_toml
+from updp.training.codes import codes_of, nearest, pixel_codes
+from updp.training.corpus import load_corpus
 
 #: Findings that change within months, and how often an examination shows one.
 _PASSING = ("Effusion", "Atelectasis", "Infiltration", "Pneumonia", "Consolidation", "Edema", "Pneumothorax")
 _LASTING = ("Cardiomegaly", "Emphysema", "Nodule", "Fibrosis", "Pleural_Thickening")
 _SICK, _CHRONIC = 0.5, 0.3
+#: How much of an examination is drawn anew. The finisher of the default pack begins at 0.7.
+_STRENGTH = 0.71
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,8 @@ def make_virtual_films(
     seed: int,
     patients: int = 40,
     *,
-    shelf: Shelf | None = None,
-    strength: float = 0.71,  # the finisher of the embedded pack begins at 0.7
+    shelf: Shelf,
     steps: int | None = None,
-    guidance: float | None = None,
     tries: int = 5,
 ) -> list[Examination]:
     """Two to five examinations of each patient, one frontal film per examination."""
@@ -69,9 +76,9 @@ def make_virtual_films(
     def fresh(prompts: list[str], **options: Any) -> Tensor:
         """Films for these prompts, none of them a copy."""
         seeds = rng.integers(2**31, size=len(prompts))
-        films = pack.generator.generate(prompts, seeds.tolist(), steps, guidance, **options)
+        films = pack.generator.generate(prompts, seeds.tolist(), steps, **options)
         for _ in range(tries):
-            again = shelf.copies(pack, films) if shelf is not None else np.zeros(len(films), bool)
+            again = shelf.copies(pack, films)
             if not again.any():
                 return films
             places = np.flatnonzero(again)
@@ -79,9 +86,7 @@ def make_virtual_films(
                 k: v[torch.from_numpy(places)] if isinstance(v, Tensor) else v for k, v in options.items()
             }
             seeds = rng.integers(2**31, size=len(places))
-            films[places] = pack.generator.generate(
-                [prompts[i] for i in places], seeds.tolist(), steps, guidance, **some
-            )
+            films[places] = pack.generator.generate([prompts[i] for i in places], seeds.tolist(), steps, **some)
         raise ValueError(f"{int(again.sum())} films stay too near to training films after {tries} tries")
 
     views = ["AP" if rng.random() < 0.3 else "PA" for _ in range(patients)]
@@ -94,7 +99,7 @@ def make_virtual_films(
             plan.append((patient, study, lasting[patient] + passing))
     prompts = [compose(found, views[patient], rng) for patient, _, found in plan]
     start = bases[torch.tensor([patient for patient, _, _ in plan])]
-    films = fresh(prompts, init_images=start, strength=strength)
+    films = fresh(prompts, init_images=start, strength=_STRENGTH)
     eight = (films[:, 0] * 255).round().byte().numpy()
     return [
         Examination(patient, study, views[patient], found, pixels)
@@ -121,3 +126,23 @@ def write_virtual_films(examinations: list[Examination], folder: Path) -> None:
             }
         )
     (folder / "films.json").write_text(json.dumps({"films": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("pack")
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--patients", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    pack, corpus = load_pack(given.pack), load_corpus(given.corpus)
+    limits = pack.info["thresholds"]
+    shelf = Shelf(*codes_of(pack, corpus, corpus.rows("train")), limits["identity_copy"], limits["pixel_copy"])
+    made = make_virtual_films(pack, given.seed, given.patients, shelf=shelf)
+    write_virtual_films(made, pack.path / "virtual")
+    write_pack_toml(pack.path, {name: value for name, value in pack.info.items() if name != "sha256"})
+    print(f"{len(made)} films of {given.patients} patients in {pack.path / 'virtual'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -33,7 +33,7 @@ class Chest(Domain):
 
 CHEST = Chest(
     name="chest",
-    summary="chest X-rays and their reports",
+    summary="chest X-rays",
     labels=LABELS,
     views=VIEWS,
     side_views=("LATERAL",),

@@ -143,7 +143,7 @@ class DCMDeID(Trained):
     def generator(self) -> Generator:
         found = self.pack.generator
         if not isinstance(found, Generator):
-            raise PackError(f"dcm fills cells with a generator of updp's own; pack {self.pack.name} is another")
+            raise PackError(f"dcm needs a generator of updp's own; that of pack {self.pack.name} is another")
         return found
 
     def fill(self, films: Tensor, blocked: Tensor, code: Tensor, noise: Tensor) -> Tensor:
