@@ -281,6 +281,21 @@ def _typed(match: re.Match[str], text: str) -> bool:
     return typed_initials(match["v"])
 
 
+#: Two letters behind "by" that are nobody's initials, and those that may be where a time follows.
+_NOBODY = frozenset(
+    "us me it we he my an iv im sc ng ct mr xr cr dx pr pv pt gp rn np ot or er ed ir rt mi pe uv hr pa ap id no mg mm cm kg".split()
+)
+_NOTHING_DONE = frozenset(["po", "cc", "ml"])
+
+
+def _by_whom(match: re.Match[str], text: str) -> bool:
+    """Whether two letters behind what was done are somebody: all are that stand for nothing it is done by."""
+    letters = match["v"]
+    if letters in _NOBODY:
+        return False
+    return letters not in _NOTHING_DONE or text[match.end("v") : match.end("v") + 2].strip().isdigit()
+
+
 def _signs_off(match: re.Match[str], text: str) -> bool:
     """Whether what ends a letter is somebody: one of its words is borne as a name, or is no word at all."""
     words, known = vocabulary(), names()
@@ -538,6 +553,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "groups": _groups,
     "word_number": _word_number,
     "dotted": _dotted,
+    "by_whom": _by_whom,
     "rare_street": _rare_street,
     "address": _address,
     "street": _street,

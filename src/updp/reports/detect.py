@@ -62,6 +62,11 @@ _MONTH_OR_DAY = re.compile(
 )
 
 
+_PAIRS = re.compile(r"\d\d \d\d \d\d")
+#: What is measured again and again.
+_MEASURED = frozenset(
+    "sats saturations spo2 levels level readings values rates scores sugars glucose temps pressures doses ages peaks".split()
+)
 #: Words that stand in a date beside its numbers.
 _DATE_WORDS = word_class("months") | word_class("weekdays") | word_class("date_words")
 
@@ -297,6 +302,8 @@ class Detector:
                 else "date"
             )
         elif kind == "ID":
+            if _PAIRS.fullmatch(piece) and stems and stems[-1] in _MEASURED:
+                return []  # "sats 91 92 93"
             if (
                 digits < 3
                 and not (digits and len(piece) > 4)

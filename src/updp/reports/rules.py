@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.institutions import Institutions
 from updp.reports.lexeme import Lexeme, Lexemes
-from updp.reports.lexicon import word_class
+from updp.reports.lexicon import countries, word_class
 from updp.reports.patterns import INSTITUTION, Patterns, shapes
 from updp.reports.tagger import NAME
 from updp.reports.words import Span, Tokens, collapse
 
+_LANDS = countries() | word_class("states")
+_IN_A_LAND = frozenset(["in", "near", "at", "from", "to", "of"])
 _LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
@@ -265,7 +267,7 @@ class Rules:
                 if end <= j < n and (
                     surname_behind_title(known[j])
                     or self._word_behind_title(tokens, known, i, j)
-                    or (known[j].size == 2 and known[j].text.istitle() and self._closed(tokens, known, j))
+                    or (len(known[j].stem) == 2 and known[j].text[:2].istitle() and self._closed(tokens, known, j))
                 ):
                     end = j + 1  # "Prof. English", "Dr. Ng"
                 if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
@@ -620,6 +622,8 @@ class Rules:
         one, two = known[i - 1], known[i + 1]
         if not (one.alpha and two.alpha) or one.size < 2 or two.size < 2:
             return False
+        if two.stem in _LANDS and any(k.stem in _IN_A_LAND and k.small for k in known[max(0, i - 4) : i - 1]):
+            return False  # "Talk in Sandy Beach, Kenya"
         if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
             return False
         if (
