@@ -281,11 +281,8 @@ def _typed(match: re.Match[str], text: str) -> bool:
     return typed_initials(match["v"])
 
 
-#: Two letters behind "by" that are nobody's initials, and those that may be where a time follows.
-_NOBODY = frozenset(
-    "us me it we he my an iv im sc ng ct mr xr cr dx pr pv pt gp rn np ot or er ed ir rt mi pe uv hr pa ap id no mg mm cm kg".split()
-)
-_NOTHING_DONE = frozenset(["po", "cc", "ml"])
+_NOBODY = word_class("nobody")
+_NOBODY_ALONE = word_class("nobody_alone")
 
 
 def _by_whom(match: re.Match[str], text: str) -> bool:
@@ -293,7 +290,7 @@ def _by_whom(match: re.Match[str], text: str) -> bool:
     letters = match["v"]
     if letters in _NOBODY:
         return False
-    return letters not in _NOTHING_DONE or text[match.end("v") : match.end("v") + 2].strip().isdigit()
+    return letters not in _NOBODY_ALONE or text[match.end("v") : match.end("v") + 2].strip().isdigit()
 
 
 def _signs_off(match: re.Match[str], text: str) -> bool:
@@ -516,6 +513,10 @@ _TITLE_BEFORE = re.compile(r"(?:dr|mrs?|ms|prof|doctor|name|patient)[.:]?\s$", r
 _NO_SAINT = re.compile(r"\s(?:valve|disease|louis encephalitis|elevation|depression|segment)", re.IGNORECASE)
 
 
+#: A word in small letters that leads to a house: "from St Cross".
+_INTO_A_HOUSE = re.compile(r"(?<![A-Za-z])(?:at|from|to|via|near|by|in|of|with|for|and) $")
+
+
 def _saint(match: re.Match[str], text: str) -> bool:
     """A saint's name with a genitive, or one no list of words has; "St. Jude valve" is a device."""
     before = text[max(0, match.start() - 2) : match.start()]
@@ -523,6 +524,8 @@ def _saint(match: re.Match[str], text: str) -> bool:
         return False
     if re.search(r"[A-Z][a-z]+ $", text[max(0, match.start() - 20) : match.start()]):
         return False  # "Main St Apt 4"
+    if _INTO_A_HOUSE.search(text, max(0, match.start() - 6), match.start()):
+        return True
     word = match.group().split()[1].lower()
     plain = word.removesuffix("'s").rstrip("'")
     return plain != word or vocabulary().get(plain, "0") < "2" or names().get(plain, "00U")[0] >= "2"

@@ -21,6 +21,7 @@ from updp.reports.words import Span, Tokens, collapse
 
 _LANDS = countries() | word_class("states")
 _IN_A_LAND = frozenset(["in", "near", "at", "from", "to", "of"])
+_RINGS = word_class("behind_rings")
 _LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
@@ -272,7 +273,8 @@ class Rules:
                     end = j + 1  # "Prof. English", "Dr. Ng"
                 if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
                     after = j + 2 if words[j + 1] == "." else j + 1
-                    if surname_behind_title(known[after]) and tokens.starts[after] - tokens.ends[after - 1] < 2:
+                    named = surname_behind_title(known[after]) or self._word_behind_title(tokens, known, i, after)
+                    if named and tokens.starts[after] - tokens.ends[after - 1] < 2:
                         end = after + 1  # "Prof. H. Via"
                 if end == j + 1 and known[j].call == "given" and self._two_words(tokens, known, j, shield):
                     end += 1  # "Dr. Pearl Ward"
@@ -326,6 +328,9 @@ class Rules:
                         out.append((j, end, found(tokens, known, j, end, 0.9, f"after {k.stem}")))
                 elif j == i + 1 and self._pair(tokens, known, j, shield):
                     out.append((j, j + 2, found(tokens, known, j, j + 2, 0.85, f"after {k.stem}")))
+            elif call == "given" and self._with_initial(tokens, known, i) and tokens.starts[i] not in shield:
+                end = i + 3 if words[i + 2 : i + 3] == ["."] else i + 2
+                out.append((i, end, found(tokens, known, i, end, 0.8, "given name and initial")))
             elif call == "given":
                 if i and self._announced(tokens, known, i) and self._pair(tokens, known, i, shield):
                     out.append((i, i + 2, found(tokens, known, i, i + 2, 0.85, f"after {known[i - 1].stem}")))
@@ -357,6 +362,18 @@ class Rules:
                     continue
                 self._before_credential(tokens, known, i, 1, out)
         return out
+
+    def _with_initial(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether word ``i``, which is also a given name, has an initial behind it and does something: "Foster M went
+        along".
+        """
+        k = known[i]
+        if k.given < "2" or k.white or k.eponym or i + 2 >= len(known) or not _is_letter(known[i + 1]):
+            return False
+        if tokens.starts[i + 1] - tokens.ends[i] != 1 or k.kinds == ("month",) or k.stem in _LETTERED:
+            return False
+        j = i + 3 if known[i + 2].text == "." else i + 2
+        return j < len(known) and known[j].small and known[j].alpha and known[j].size > 1
 
     def _between_names(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
         """Whether the initial at ``i`` stands between a given name and a surname that is a word: "Malaki R. Close"."""
@@ -820,6 +837,11 @@ def _is_label(known: list[Lexeme], i: int) -> bool:
     return i + 1 < len(known) and (known[i + 1].text in ":#" or known[i + 1].stem in ("no", "id", "number"))
 
 
+def _is_letter(k: Lexeme) -> bool:
+    """Whether a word is a capital letter that no sentence is made of."""
+    return k.size == 1 and k.upper and k.text not in "AI"
+
+
 def _inside(span: Span, protected: list[tuple[int, int]]) -> bool:
     return any(a <= span.start and span.end <= b for a, b in protected)
 
@@ -828,6 +850,8 @@ def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
     """Where a capitalised word before "syndrome", "sign", "shunt" or the like names that and not a person."""
     out: list[tuple[int, int]] = []
     for i in [i for i, k in enumerate(known) if k.call == "head"]:
+        if known[i].stem == "rings" and i + 1 < len(known) and known[i + 1].stem in _RINGS:
+            continue  # "Camron rings for her father"
         if not i or tokens.starts[i] - tokens.ends[i - 1] != 1 or known[i - 1].small:
             continue
         first = i - 1

@@ -149,7 +149,7 @@ class Synthesizer:
         self.letters = [w for w in extra if 2 < len(w) < 6]
         self.cities = sorted(places())
         white = {w for terms in whitelist().values() for t in terms for w in t.split()}
-        self.nouns = sorted(w for w, r in words.items() if r == "2" and w.isalpha() and 3 < len(w) and w not in white)
+        self.nouns = sorted(w for w, r in words.items() if r == "2" and w.isalpha() and len(w) > 3 and w not in white)
         self._makers: dict[str, Callable[[], str]] = {
             "N": self._full,
             "NL": self._reversed,
