@@ -50,6 +50,7 @@ PARTS = (
     "tenth",
     "eleventh",
     "twelfth",
+    "thirteenth",
     "held_out",
 )
 FIELD = re.compile(r"\{\{(\w+)\}\}")
@@ -118,7 +119,11 @@ KIND = {
     "age90": "age",
 }
 _SHORT = {
-    "held_out": "WAHT RCHT SNUH NVH DCHS UHDB MSFT TSDFT UKSH MCHT|St. Kentigerna's|St Chad's|Saint Ronan|St. "
+    "held_out": "SWFT GWH RNHRD TWBH HDFT MTW UKHD CDDFT RFL HHFT|St. Mewan's|St Cyngar's|Saint Ita|St. Tudy's|Maria "
+    "Fareri Children's|Lincoln County|Bristol Myers Children's|St. Samson's|Royal Devon|Royal Glamorgan|"
+    "Purdue|LSUHSC|SGPGI|LGH|Inverclyde|St Richard's|UZ Aalst|Skejby|CHU Nîmes|Queen Elizabeth Central|"
+    "Mt. Washington|Cardon Children's|St. Nidan",
+    "thirteenth": "WAHT RCHT SNUH NVH DCHS UHDB MSFT TSDFT UKSH MCHT|St. Kentigerna's|St Chad's|Saint Ronan|St. "
     "Enoder's|Joe DiMaggio Children's|Cook County|Peyton Children's|St. Elwen's|Royal Oldham|Royal "
     "Lancaster|Drexel|UNMC West|AMRI|JHC|Wishaw|St Luke's|UZ Sint-Jan|Glostrup|CHU Brest|Kamuzu|Mt. "
     "Rainier|Lutheran Children's|St. Blane",
@@ -170,7 +175,8 @@ _SHORT = {
     "Vernon|Blank Children's|St. Gallen",
 }
 _BARE = {
-    "held_out": "Abbotsmead Brackenhill Cherrywood Dunelm Fernlea Gatehouse Hollybank Larkspur Mayfield Overstone",
+    "held_out": "Ashleigh Bellevue Crossways Delamere Edenhurst Forestside Heronsgate Kelvinbrook",
+    "thirteenth": "Abbotsmead Brackenhill Cherrywood Dunelm Fernlea Gatehouse Hollybank Larkspur Mayfield Overstone",
     "twelfth": "Appleby Brookmead Clarendon Driftwood Elderfield Foxley Greyfriars Honeywood",
     "eleventh": "Alderley Birchwood Chestnuts Denehurst Elmgrove Firbank",
     "tenth": "Amberley Bramblewood Cedarholme Drayton Eversfield Fallowfield Gorsewood Hartwell Isledon Jubilee "
@@ -196,7 +202,9 @@ _BARE = {
     "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
-    "held_out": "last Thursday|next autumn|the weekend before last|this past Easter|early last August|last Martinmas|"
+    "held_out": "last Saturday|next winter|the Monday after next|this past Thursday|early last June|last Candlemas|"
+    "the weekend before last|late last week|two Tuesdays ago|next Monday",
+    "thirteenth": "last Thursday|next autumn|the weekend before last|this past Easter|early last August|last Martinmas|"
     "the Wednesday before last|late last December|next Tuesday|last weekend",
     "twelfth": "last Tuesday week|next spring|the weekend after next|this past Monday|early last April|last "
     "Michaelmas|the Friday before last|late next year",
@@ -223,7 +231,10 @@ _RELATIVE = {
     "previous Thursday|late last summer",
 }
 _WORDS = {
-    "held_out": "Bowman Bull Chance Coats Fairchild Flint Frost Garlick Hand Leaf Orchard Plank Rook Sugar Thorne Vale",
+    "held_out": "Apple Beard Books Cable Diamond Fairway Gallant Horn Kite Lightfoot Pepper Quarry Rowe Spring Trim "
+    "Workman",
+    "thirteenth": "Bowman Bull Chance Coats Fairchild Flint Frost Garlick Hand Leaf Orchard Plank Rook Sugar Thorne "
+    "Vale",
     "twelfth": "Abbott Bell Bond Bush Cage Court Dew Fish Gale Hale Jolly Maiden Post Quick Salt Starling Tree Vine",
     "eleventh": "Barrow Blade Bolt Cannon Chapel Constant Field Forge Grove Hook Merchant Nettle Oakes Penny Ridge "
     "Savory Tower Wheeler",
@@ -247,7 +258,8 @@ _WORDS = {
     "Temple West",
 }
 _GIVEN_WORDS = {
-    "held_out": "Ace Bonnie Candy Chase Dawn Ferris Jewel Lee Penny Sky Tad Will",
+    "held_out": "Archer Cliff Felicity Gill Harry Ivy Jay Mercy Norm Reed Summer Trip",
+    "thirteenth": "Ace Bonnie Candy Chase Dawn Ferris Jewel Lee Penny Sky Tad Will",
     "twelfth": "April Bud Cherry Daisy Dolly Earl Fay Guy Heath June Major Rusty",
     "eleventh": "Blaze Carol Constance Dee Ford Grant Hank Iris Joy Lark Mark Piper",
     "tenth": "Ariel Bay Clove Dusty Flint Gene Haven Honey Jet Merry Patience Royal",
@@ -262,7 +274,8 @@ _GIVEN_WORDS = {
     "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
-    "held_out": "van den|de la|von|Al-|O'|della|Mc|dos|ben|van der|Le |du",
+    "held_out": "van der|de los|zu|El-|O'|di|Mac|da|bint|van den|St. |le",
+    "thirteenth": "van den|de la|von|Al-|O'|della|Mc|dos|ben|van der|Le |du",
     "twelfth": "van der|de los|von|El |O'|del|Mac|das|ibn|van den|La |af",
     "eleventh": "van de|de la|von|al-|O'|di|Mc|dos|bin|van den|Le |el",
     "tenth": "van 't|de la|von|El-|O'|da|Mc|del|bin|das|Ter |Abd ",
@@ -277,7 +290,8 @@ _PARTICLES = {
     "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
-    "held_out": "An Chu Dang Fong Ha Ji Kwok Lau Mai Pek Ru Wo",
+    "held_out": "Bae Do Eng Foo Hwa Jo Ky Lo Min Ro Tu Yi",
+    "thirteenth": "An Chu Dang Fong Ha Ji Kwok Lau Mai Pek Ru Wo",
     "twelfth": "Bo Do Fan Gao Hsu Im Ly Nie Oh Su Uy Yun",
     "eleventh": "Au Bi Chi Do Fu Ha Ko Lu Mo Ng Ou Wu",
     "tenth": "Ang Be Chu Dy Fe Gi Hoa Ing Kee Lai Mu Ooi",
@@ -292,7 +306,8 @@ _TWO = {
     "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
-    "held_out": "Barbados Cambodia Chile Egypt Georgia Greece Iran Libya Mozambique Portugal Sweden Vietnam",
+    "held_out": "Algeria Brunei Croatia Estonia Fiji Hungary Italy Japan Malawi Oman Somalia Ukraine",
+    "thirteenth": "Barbados Cambodia Chile Egypt Georgia Greece Iran Libya Mozambique Portugal Sweden Vietnam",
     "twelfth": "Azerbaijan Bhutan Canada Cyprus Denmark Finland Guinea Mauritius Nepal Qatar Senegal Zimbabwe",
     "eleventh": "Argentina Belgium Brazil Ghana Honduras Indonesia Kenya Lithuania Malaysia Nigeria Peru Poland",
     "tenth": "Austria Cameroon Congo Gambia Guatemala India Ireland Madagascar Nicaragua Pakistan Sudan Tunisia",
@@ -308,7 +323,8 @@ _COUNTRIES = {
     "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
-    "held_out": "Bunty Dot Flash Gaffer Mungo Pip Scout Spud",
+    "held_out": "Bunny Captain Ducky Frosty Mutt Peanut Rex Tiggy",
+    "thirteenth": "Bunty Dot Flash Gaffer Mungo Pip Scout Spud",
     "twelfth": "Bluey Champ Dodger Ginge Lady Moke Pudding Snowy",
     "eleventh": "Bertie Buster Chalky Dixie Jock Paddy Smudge Taff",
     "tenth": "Bingo Corky Duchess Kipper Moggy Pepper Sailor Tosh",
@@ -327,6 +343,20 @@ _NICK = {
 #: Names of institutions of a part's own: town, surname and given name to choices.
 _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
     "held_out": {
+        "hospital": lambda town, last, first: [
+            f"{town} Emergency Hospital", f"{last} Surgical Centre", f"{town} Northern Hospital",
+            f"Church Hospital of {town}", f"{last} Cardiothoracic Unit", f"Queen {first} Infirmary",
+            f"{town} and District Clinic", f"{last} Radiology Group", f"{town} Metropolitan",
+        ],
+        "school": lambda town, last, first: [
+            f"{town} Sixth Form College", f"{last} Art School", f"{town} Maritime Academy", f"University of {town}",
+        ],
+        "company": lambda town, last, first: [
+            f"{last} Press", f"{last} Waste Services", f"{town} Assurance", f"{last} & Nephews", f"{town} Shipping",
+            f"{last} Hotels",
+        ],
+    },
+    "thirteenth": {
         "hospital": lambda town, last, first: [
             f"{town} Infectious Diseases Hospital", f"{last} Thoracic Centre", f"{town} Lakeside Hospital",
             f"St {first}'s Hospital", f"Hospital of St {first}", f"{last} Respiratory Institute", f"{town} Western",

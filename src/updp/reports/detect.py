@@ -325,7 +325,7 @@ class Detector:
         elif kind == "AGE":
             if not piece.isdigit() or not 90 <= int(piece) <= 130 or score < 0.7:
                 return []
-        elif kind == "UNIT" and (not digits or medical or score < 0.6):
+        elif kind == "UNIT" and (not digits or medical or score < 0.6 or text[end : end + 1].isalpha()):
             return []
         return [Span(start, end, category, score, "tagger")] if category else []
 

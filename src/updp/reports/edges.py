@@ -59,7 +59,14 @@ _NO_SURNAME = word_class("two_letters") - frozenset(["pa", "be", "my", "us", "up
 _NO_GIVEN = word_class("services") | word_class("months") | word_class("weekdays")
 #: What stands before a name and a comma inside a sentence and is no surname.
 _NO_BEARER = _NO_GIVEN | word_class("roles") | word_class("kin") | word_class("name_fields") | word_class("never_names")
-_NO_FIRM = _NO_HOUSE | _NO_GIVEN | word_class("states")
+_NO_FIRM = (
+    _NO_GIVEN
+    | word_class("states")
+    | word_class("name_fields")
+    | word_class("titles")
+    | word_class("kin")
+    | frozenset(t for terms in blacklist().values() for t in terms) - word_class("institution_words")
+)
 _EPONYMS = frozenset(t for t in whitelist()["eponyms"] if " " not in t)
 #: Words that are no half of a name although they have a capital.
 _NO_HALF = (
@@ -90,8 +97,12 @@ _KIND_OF_TOWN = re.compile(rf"(?: (?:{'|'.join(sorted(_KINDS_OF_TOWN))})){{1,2}}
 _FAR = 26
 #: An initial that closes a clause.
 _DOTTED = re.compile(r" [A-Z]\.?(?=[;,)]|$|\n| (?:who|and|at|on|says|rang)\b)")
-#: A word with a capital behind a town, where the sentence ends or goes on small, is what the town gives its name to.
-_FIRM = re.compile(r" ([A-Z][a-z]{2,14})(?=[.,;)\n]|$| [a-z(&]| \d)")
+#: Words with capitals behind a town, where the sentence ends or goes on small, are what the town gives its name to;
+#: two of them behind a name are a firm's or a house's.
+_FIRM = re.compile(r"((?: [A-Z][a-z]{2,14}){1,3})(?=[.,;:)\n]|$| [a-z(&]| \d)")
+_FIRM_OF = re.compile(r"((?: [A-Z][a-z]{2,14}){2,3})(?=[.,;:)\n]|$| [a-z(&])")
+#: Letters before the town of a university hospital.
+_LETTERS_OF = re.compile(r"(?<!\w)(?:CHU|CHR|CHRU|UZ|AZ|ZNA|UMC|AOU|ASST|EOC|LKH|GHU|UKE) $")
 #: What stands behind a name of one word and before one, with a capital inside a sentence, is the other half of it.
 _OTHER_HALF = re.compile(r" ([A-Z][a-z]{2,15}(?:-[A-Z][a-z]{2,15})?)(?=[.,;)\n]|$| [a-z(])")
 _FIRST_LISTED = re.compile(r"(?:(?<=[a-z] )|(?<=[a-z\d]: ))([A-Z][a-z]{2,15}), $|(?:^|\n|[.;] )([A-Z][a-z]{2,15}), $")
@@ -267,6 +278,8 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
             if first and _is_listed_before(first, text[start:end]):
                 start = first.start(1) if first[1] else first.start(2)  # "the statements of Game, Eve"
             end = _like_a_town(text, start, end, limit)
+            if text[start - 4 : start] == " of " and (house := _HOUSE_OF.search(text, max(reach, start - 40), start)):
+                start = house.start()  # "College of West Jimchester"
             if start > reach:
                 start = _name_start(text, start, end, reach)
         elif category == "location" or category == "institution":
@@ -283,6 +296,8 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
             if start > reach and text[start - 1] == " ":
                 if house := _SAINT.search(text, max(reach, start - 7), start):
                     start = house.start()  # "St. Joseph County Shipyard"
+                if house := _LETTERS_OF.search(text, max(reach, start - 5), start):
+                    start = house.start()  # "CHU Brest"
                 if house := _HOUSE_OF.search(text, max(reach, start - 40), start):
                     start = house.start()  # "Hospital of St. Brannoc"
                 elif text[reach:start] == " of " and out and out[-1].category == "institution":
@@ -443,8 +458,12 @@ def _halves(text: str, start: int, end: int, reach: int, limit: int) -> tuple[in
 
 def _like_a_town(text: str, start: int, end: int, limit: int) -> int:
     """Where a name ends that is the one of a town: "to Grafton County", "North Louisborough, NV"."""
-    if text[end : end + 1] == " " and (kind := _KIND_OF_TOWN.match(text, end, limit)):
-        return kind.end()
+    if text[end : end + 1] == " ":
+        if kind := _KIND_OF_TOWN.match(text, end, limit):
+            return kind.end()
+        firm = _FIRM_OF.match(text, end, limit)
+        if firm and _NO_FIRM.isdisjoint(firm[1].lower().split()):
+            return firm.end()  # "by Tuomisto Clinical Trials"
     if text[end : end + 2] == ", " and (state := _STATE.match(text, end, limit)) and not _STATE_OR.match(state.group()):
         return state.end()
     return end
@@ -506,7 +525,7 @@ def _place_end(text: str, end: int, limit: int) -> int:
         return house.end()  # "Cohenland Central"
     if kind := _KIND_OF_TOWN.match(text, end, limit):
         end = kind.end()
-    elif (firm := _FIRM.match(text, end, limit)) and firm[1].lower() not in _NO_FIRM:
+    elif (firm := _FIRM.match(text, end, limit)) and _NO_FIRM.isdisjoint(firm[1].lower().split()):
         return firm.end()  # "Chapadinha Buses"
     state = _STATE.match(text, end, limit)
     if state:

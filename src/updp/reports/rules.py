@@ -77,7 +77,10 @@ _NO_INITIALS = word_class("no_typist")
 #: A name that signs off stands this near to the end.
 _SIGN_OFF = 60
 #: A variant of a gene, and what it is counted by.
-_GENE = re.compile(r"(?<![\w.])(?:[cgmnp]\.(?=\S*\d)|N[CGMPR]_\d|ENS[TGP]\d)[^\s,;]{2,60}")
+_GENE = re.compile(
+    r"(?<![\w.])(?:(?:[cgmnp]\.(?=\S*\d)|N[CGMPR]_\d|ENS[TGP]\d)[^\s,;]{2,60}|[A-Z]\d{2,4}(?:del|dup|ins|fs)(?![a-z]))"
+)
+_CHANGED = re.compile(r"\d(?:del|dup|ins|fs)")
 #: Two scores or more, parted by commas.
 _GRADE = r"(?:(?:I{2,3}|IV|VI)[a-c]?|[IV][a-c])(?!\w)"
 _ONE_SCORE = rf"([A-Z][A-Za-z-]{{2,20}}) (?:\d{{1,3}}(?:/\d{{1,3}})?(?=[,.;\n]|$)|{_GRADE})"
@@ -154,7 +157,7 @@ class Rules:
                 protected += [m.span() for m in _GRADED.finditer(text)]
             if "tive" in lower or "sent" in lower or "normal" in lower:
                 protected += self._tests(text)
-        if " p." in text or "(p." in text or " c." in text or "_" in text:
+        if " p." in text or "(p." in text or " c." in text or "_" in text or _CHANGED.search(text):
             protected += [m.span() for m in _GENE.finditer(text)]
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
@@ -342,6 +345,8 @@ class Rules:
                     and self._two_words(tokens, known, i, shield)
                 ):
                     out.append((i, i + 2, found(tokens, known, i, i + 2, 0.8, "given name and surname")))
+                elif self._opening(tokens, known, i) and self._two_words(tokens, known, i, shield):
+                    out.append((i, i + 2, found(tokens, known, i, i + 2, 0.8, "two names open a sentence")))
                 elif k.eponym and i and known[i - 1].stem == "by" and k.surname > "1" and self._ends(known, i + 1):
                     out.append((i, i + 1, found(tokens, known, i, i + 1, 0.86, "behind by")))
             elif call == "patient":
@@ -388,6 +393,19 @@ class Rules:
         """Whether word ``i`` stands inside a sentence, behind a word in small letters or what somebody is."""
         before = known[i - 1]
         return (before.small or before.stem in _NAME_FIELDS) and tokens.starts[i] - tokens.ends[i - 1] == 1
+
+    def _opening(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether word ``i`` opens a sentence that somebody of two names does something in: "Will Frost did not come".
+        The second word has a capital only if it is a name.
+        """
+        if (i and known[i - 1].text not in ".\n") or i + 2 >= len(known):
+            return False
+        one, two, after = known[i : i + 3]
+        if one.given < "2" or two.surname < "2" or one.stem in _AGENT_CUES:
+            return False
+        if one.white or one.heading or one.eponym or two.rank > "2":
+            return False
+        return after.small and after.alpha and after.rank > "1" and tokens.starts[i + 2] - tokens.ends[i + 1] == 1
 
     def _closed(self, tokens: Tokens, known: list[Lexeme], j: int) -> bool:
         """Whether the surname of two letters at ``j`` ends a name: "Dr. Ga in coding", not "the Dr. No further"."""
