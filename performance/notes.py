@@ -37,7 +37,22 @@ from updp.reports.synthesis import in_training
 
 HERE = Path(__file__).parent / "note_types"
 #: Who may have which name or place, by its hash.
-PARTS = ("tuned", "second", "fourth", "third", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "held_out")
+PARTS = (
+    "tuned",
+    "second",
+    "fourth",
+    "third",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "held_out",
+)
 FIELD = re.compile(r"\{\{(\w+)\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
@@ -104,7 +119,19 @@ KIND = {
     "age90": "age",
 }
 _SHORT = {
-    "held_out": "NLAG UHSM SRHT DGOH HMFT NMGH ULTH CRH QVH WSH|St. Aelred's|St Edburga's|Saint Lioba|St. "
+    "held_out": "SWFT GWH RNHRD TWBH HDFT MTW UKHD CDDFT RFL HHFT|St. Mewan's|St Cyngar's|Saint Ita|St. Tudy's|Maria "
+    "Fareri Children's|Lincoln County|Bristol Myers Children's|St. Samson's|Royal Devon|Royal Glamorgan|"
+    "Purdue|LSUHSC|SGPGI|LGH|Inverclyde|St Richard's|UZ Aalst|Skejby|CHU Nîmes|Queen Elizabeth Central|"
+    "Mt. Washington|Cardon Children's|St. Nidan",
+    "thirteenth": "WAHT RCHT SNUH NVH DCHS UHDB MSFT TSDFT UKSH MCHT|St. Kentigerna's|St Chad's|Saint Ronan|St. "
+    "Enoder's|Joe DiMaggio Children's|Cook County|Peyton Children's|St. Elwen's|Royal Oldham|Royal "
+    "Lancaster|Drexel|UNMC West|AMRI|JHC|Wishaw|St Luke's|UZ Sint-Jan|Glostrup|CHU Brest|Kamuzu|Mt. "
+    "Rainier|Lutheran Children's|St. Blane",
+    "twelfth": "NWAFT EKHUFT RWT CRFH PRUH GRI WVH MFT ESHT UVMMC|St. Eanswythe's|St Hild's|Saint Brendan|St. "
+    "Rumon's|Alder Hey|Loma Linda Children's|Mattel Children's|St. Nectan's|Royal Gwent|Royal Preston|"
+    "Rutgers|UMassD|NIMHANS|RPH|Crosshouse|St Michael's|UZ Middelheim|Hvidovre|CHU Angers|Muhimbili|Mt. "
+    "Nittany|Advent Children's|St. Kew",
+    "eleventh": "NLAG UHSM SRHT DGOH HMFT NMGH ULTH CRH QVH WSH|St. Aelred's|St Edburga's|Saint Lioba|St. "
     "Decuman's|Sheffield "
     "Children's|Carle Children's|Doernbecher Children's|St. Keyne's|Royal Stoke|Royal "
     "Bolton|Cornell|UTHealth|JIPMER|RNSH|"
@@ -148,7 +175,10 @@ _SHORT = {
     "Vernon|Blank Children's|St. Gallen",
 }
 _BARE = {
-    "held_out": "Alderley Birchwood Chestnuts Denehurst Elmgrove Firbank",
+    "held_out": "Ashleigh Bellevue Crossways Delamere Edenhurst Forestside Heronsgate Kelvinbrook",
+    "thirteenth": "Abbotsmead Brackenhill Cherrywood Dunelm Fernlea Gatehouse Hollybank Larkspur Mayfield Overstone",
+    "twelfth": "Appleby Brookmead Clarendon Driftwood Elderfield Foxley Greyfriars Honeywood",
+    "eleventh": "Alderley Birchwood Chestnuts Denehurst Elmgrove Firbank",
     "tenth": "Amberley Bramblewood Cedarholme Drayton Eversfield Fallowfield Gorsewood Hartwell Isledon Jubilee "
     "Lambourne "
     "Marshgate Oldacre Pemberley Quayside Rowanbank Stillwater Tanglewood",
@@ -172,7 +202,13 @@ _BARE = {
     "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
-    "held_out": "last Monday|next month|the weekend before last|this past Sunday|late last winter|last Easter "
+    "held_out": "last Saturday|next winter|the Monday after next|this past Thursday|early last June|last Candlemas|"
+    "the weekend before last|late last week|two Tuesdays ago|next Monday",
+    "thirteenth": "last Thursday|next autumn|the weekend before last|this past Easter|early last August|last Martinmas|"
+    "the Wednesday before last|late last December|next Tuesday|last weekend",
+    "twelfth": "last Tuesday week|next spring|the weekend after next|this past Monday|early last April|last "
+    "Michaelmas|the Friday before last|late next year",
+    "eleventh": "last Monday|next month|the weekend before last|this past Sunday|late last winter|last Easter "
     "Sunday|three weeks ago|"
     "the following Friday|early this month|last March",
     "tenth": "last September|next Wednesday evening|the Sunday before last|this past Tuesday|early last "
@@ -195,7 +231,12 @@ _RELATIVE = {
     "previous Thursday|late last summer",
 }
 _WORDS = {
-    "held_out": "Barrow Blade Bolt Cannon Chapel Constant Field Forge Grove Hook Merchant Nettle Oakes Penny Ridge "
+    "held_out": "Apple Beard Books Cable Diamond Fairway Gallant Horn Kite Lightfoot Pepper Quarry Rowe Spring Trim "
+    "Workman",
+    "thirteenth": "Bowman Bull Chance Coats Fairchild Flint Frost Garlick Hand Leaf Orchard Plank Rook Sugar Thorne "
+    "Vale",
+    "twelfth": "Abbott Bell Bond Bush Cage Court Dew Fish Gale Hale Jolly Maiden Post Quick Salt Starling Tree Vine",
+    "eleventh": "Barrow Blade Bolt Cannon Chapel Constant Field Forge Grove Hook Merchant Nettle Oakes Penny Ridge "
     "Savory Tower Wheeler",
     "tenth": "Bacon Bridges Chambers Crane Driver Fields Gold Hope Kettle Lemon Moody Painter Peacock Power "
     "Saddler Steel Trout Worth",
@@ -217,7 +258,10 @@ _WORDS = {
     "Temple West",
 }
 _GIVEN_WORDS = {
-    "held_out": "Blaze Carol Constance Dee Ford Grant Hank Iris Joy Lark Mark Piper",
+    "held_out": "Archer Cliff Felicity Gill Harry Ivy Jay Mercy Norm Reed Summer Trip",
+    "thirteenth": "Ace Bonnie Candy Chase Dawn Ferris Jewel Lee Penny Sky Tad Will",
+    "twelfth": "April Bud Cherry Daisy Dolly Earl Fay Guy Heath June Major Rusty",
+    "eleventh": "Blaze Carol Constance Dee Ford Grant Hank Iris Joy Lark Mark Piper",
     "tenth": "Ariel Bay Clove Dusty Flint Gene Haven Honey Jet Merry Patience Royal",
     "ninth": "Bliss Cliff Coral Crystal Sage Eve Gay Harmony Herb Laurel Rod Scarlet",
     "eighth": "Aurora Blossom Chuck Destiny Forest Ginger Happy Holly Linden Mercy Rocky Willow",
@@ -230,7 +274,10 @@ _GIVEN_WORDS = {
     "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
-    "held_out": "van de|de la|von|al-|O'|di|Mc|dos|bin|van den|Le |el",
+    "held_out": "van der|de los|zu|El-|O'|di|Mac|da|bint|van den|St. |le",
+    "thirteenth": "van den|de la|von|Al-|O'|della|Mc|dos|ben|van der|Le |du",
+    "twelfth": "van der|de los|von|El |O'|del|Mac|das|ibn|van den|La |af",
+    "eleventh": "van de|de la|von|al-|O'|di|Mc|dos|bin|van den|Le |el",
     "tenth": "van 't|de la|von|El-|O'|da|Mc|del|bin|das|Ter |Abd ",
     "ninth": "van der|de la|von den|Al-|D'|Mac|dei|bin|da|ter|ap|Ben ",
     "eighth": "van de|de los|von|Al-|O'|della|ibn|dos|ten|y|Mac|San ",
@@ -243,7 +290,10 @@ _PARTICLES = {
     "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
-    "held_out": "Au Bi Chi Do Fu Ha Ko Lu Mo Ng Ou Wu",
+    "held_out": "Bae Do Eng Foo Hwa Jo Ky Lo Min Ro Tu Yi",
+    "thirteenth": "An Chu Dang Fong Ha Ji Kwok Lau Mai Pek Ru Wo",
+    "twelfth": "Bo Do Fan Gao Hsu Im Ly Nie Oh Su Uy Yun",
+    "eleventh": "Au Bi Chi Do Fu Ha Ko Lu Mo Ng Ou Wu",
     "tenth": "Ang Be Chu Dy Fe Gi Hoa Ing Kee Lai Mu Ooi",
     "ninth": "Bai Cho Da Ee Hui Iu La Luu Oo Pa Sa Teh",
     "eighth": "Ah Bá Cao De Fo Ty Im Jin Kha Lim My Ow",
@@ -256,7 +306,10 @@ _TWO = {
     "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
-    "held_out": "Argentina Belgium Brazil Ghana Honduras Indonesia Kenya Lithuania Malaysia Nigeria Peru Poland",
+    "held_out": "Algeria Brunei Croatia Estonia Fiji Hungary Italy Japan Malawi Oman Somalia Ukraine",
+    "thirteenth": "Barbados Cambodia Chile Egypt Georgia Greece Iran Libya Mozambique Portugal Sweden Vietnam",
+    "twelfth": "Azerbaijan Bhutan Canada Cyprus Denmark Finland Guinea Mauritius Nepal Qatar Senegal Zimbabwe",
+    "eleventh": "Argentina Belgium Brazil Ghana Honduras Indonesia Kenya Lithuania Malaysia Nigeria Peru Poland",
     "tenth": "Austria Cameroon Congo Gambia Guatemala India Ireland Madagascar Nicaragua Pakistan Sudan Tunisia",
     "ninth": "Bahrain Botswana Chad Peru Slovenia Jamaica Myanmar Norway Panama Rwanda Togo Turkey",
     "eighth": "Albania Benin Burkina Colombia Uruguay Gabon Guinea Kosovo Lesotho Mali Paraguay Yemen",
@@ -270,7 +323,10 @@ _COUNTRIES = {
     "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
-    "held_out": "Bertie Buster Chalky Dixie Jock Paddy Smudge Taff",
+    "held_out": "Bunny Captain Ducky Frosty Mutt Peanut Rex Tiggy",
+    "thirteenth": "Bunty Dot Flash Gaffer Mungo Pip Scout Spud",
+    "twelfth": "Bluey Champ Dodger Ginge Lady Moke Pudding Snowy",
+    "eleventh": "Bertie Buster Chalky Dixie Jock Paddy Smudge Taff",
     "tenth": "Bingo Corky Duchess Kipper Moggy Pepper Sailor Tosh",
     "ninth": "Bear Curly Dinky Freckles Lofty Nipper Tubby Wally",
     "eighth": "Ozzie Birdie Cheeky Duff Lucky Midge Nobby Shorty",
@@ -287,6 +343,44 @@ _NICK = {
 #: Names of institutions of a part's own: town, surname and given name to choices.
 _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
     "held_out": {
+        "hospital": lambda town, last, first: [
+            f"{town} Emergency Hospital", f"{last} Surgical Centre", f"{town} Northern Hospital",
+            f"Church Hospital of {town}", f"{last} Cardiothoracic Unit", f"Queen {first} Infirmary",
+            f"{town} and District Clinic", f"{last} Radiology Group", f"{town} Metropolitan",
+        ],
+        "school": lambda town, last, first: [
+            f"{town} Sixth Form College", f"{last} Art School", f"{town} Maritime Academy", f"University of {town}",
+        ],
+        "company": lambda town, last, first: [
+            f"{last} Press", f"{last} Waste Services", f"{town} Assurance", f"{last} & Nephews", f"{town} Shipping",
+            f"{last} Hotels",
+        ],
+    },
+    "thirteenth": {
+        "hospital": lambda town, last, first: [
+            f"{town} Infectious Diseases Hospital", f"{last} Thoracic Centre", f"{town} Lakeside Hospital",
+            f"St {first}'s Hospital", f"Hospital of St {first}", f"{last} Respiratory Institute", f"{town} Western",
+            f"{town} Medical College", f"{last} Community Clinic", f"Good Hope Hospital {town}",
+        ],
+        "school": lambda town, last, first: [
+            f"{town} Free School", f"{last} House School", f"{town} Lower School", f"College of {town}",
+        ],
+        "company": lambda town, last, first: [
+            f"{last} Minerals", f"{last} Underwriters", f"{town} Airways", f"{last} & Pryce", f"{last} Clinical Trials",
+            f"{town} Bricks",
+        ],
+    },
+    "twelfth": {
+        "hospital": lambda town, last, first: [
+            f"{town} Queen's Hospital", f"{last} Chest Unit", f"{town} Hospital Trust", f"Hospital of the Holy {first}",
+            f"{last} Medical Practice", f"{town} Central", f"Saint {first} Hospital", f"{town} Lung Centre",
+        ],
+        "school": lambda town, last, first: [f"{town} Juniors", f"{last} Girls", f"{town} Institute of Technology"],
+        "company": lambda town, last, first: [
+            f"{last} Windows", f"{last} & Hart", f"{town} Ferries", f"{last} Tyres", f"{last} Metalworks",
+        ],
+    },
+    "eleventh": {
         "hospital": lambda town, last, first: [
             f"{town} General Infirmary", f"{last} Chest Clinic", f"{town} Community Hospital", f"St. {first} Hospital",
             f"{town} Health Centre", f"{last} Memorial Medical Center", f"Hospital of St. {first}", f"{town} Royal",
@@ -412,7 +506,8 @@ class Values:
         rng, us, newer = (
             self.rng,
             self.us,
-            self.part in ("fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "held_out"),
+            self.part
+            in ("fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "held_out"),
         )
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")

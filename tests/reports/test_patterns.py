@@ -47,6 +47,7 @@ def find(patterns: Patterns, text: str) -> set[Span]:
 @settings(max_examples=150, deadline=None)
 @given(text=TEXTS)
 @example(text="#1944\n")
+@example(text="floor-1")
 def test_what_spares_a_try_spares_no_find(patterns: Patterns, tireless: Patterns, text: str) -> None:
     assert find(patterns, text) == find(tireless, text)
     assert find(patterns, text.upper()) == find(tireless, text.upper())

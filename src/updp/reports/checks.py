@@ -281,6 +281,18 @@ def _typed(match: re.Match[str], text: str) -> bool:
     return typed_initials(match["v"])
 
 
+_NOBODY = word_class("nobody")
+_NOBODY_ALONE = word_class("nobody_alone")
+
+
+def _by_whom(match: re.Match[str], text: str) -> bool:
+    """Whether two letters behind what was done are somebody: all are that stand for nothing it is done by."""
+    letters = match["v"]
+    if letters in _NOBODY:
+        return False
+    return letters not in _NOBODY_ALONE or text[match.end("v") : match.end("v") + 2].strip().isdigit()
+
+
 def _signs_off(match: re.Match[str], text: str) -> bool:
     """Whether what ends a letter is somebody: one of its words is borne as a name, or is no word at all."""
     words, known = vocabulary(), names()
@@ -501,6 +513,10 @@ _TITLE_BEFORE = re.compile(r"(?:dr|mrs?|ms|prof|doctor|name|patient)[.:]?\s$", r
 _NO_SAINT = re.compile(r"\s(?:valve|disease|louis encephalitis|elevation|depression|segment)", re.IGNORECASE)
 
 
+#: A word in small letters that leads to a house: "from St Cross".
+_INTO_A_HOUSE = re.compile(r"(?<![A-Za-z])(?:at|from|to|via|near|by|in|of|with|for|and) $")
+
+
 def _saint(match: re.Match[str], text: str) -> bool:
     """A saint's name with a genitive, or one no list of words has; "St. Jude valve" is a device."""
     before = text[max(0, match.start() - 2) : match.start()]
@@ -508,6 +524,8 @@ def _saint(match: re.Match[str], text: str) -> bool:
         return False
     if re.search(r"[A-Z][a-z]+ $", text[max(0, match.start() - 20) : match.start()]):
         return False  # "Main St Apt 4"
+    if _INTO_A_HOUSE.search(text, max(0, match.start() - 6), match.start()):
+        return True
     word = match.group().split()[1].lower()
     plain = word.removesuffix("'s").rstrip("'")
     return plain != word or vocabulary().get(plain, "0") < "2" or names().get(plain, "00U")[0] >= "2"
@@ -538,6 +556,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "groups": _groups,
     "word_number": _word_number,
     "dotted": _dotted,
+    "by_whom": _by_whom,
     "rare_street": _rare_street,
     "address": _address,
     "street": _street,

@@ -32,6 +32,7 @@ _CODE_SYSTEMS = word_class("code_systems")
 _INSTITUTION = word_class("institution_generic")
 _NEVER = word_class("never_names")
 _SERVICES = word_class("services")
+_ROLES = word_class("roles")
 _AGENT_CUES = word_class("agent_cues")
 _ARTICLES = frozenset(["the", "a", "an", "this", "that", "of", "it", "its"])
 #: Small words inside the names of towns.
@@ -62,6 +63,8 @@ _MONTH_OR_DAY = re.compile(
 )
 
 
+_PAIRS = re.compile(r"\d\d \d\d \d\d")
+_MEASURED = word_class("measured")
 #: Words that stand in a date beside its numbers.
 _DATE_WORDS = word_class("months") | word_class("weekdays") | word_class("date_words")
 
@@ -89,13 +92,13 @@ class Detector:
             found = tagged + self._again(read, tagged, people) if people.names else tagged
             spans = merge(piece, read.ruled, found)
             if start:
-                spans = [s._replace(start=s.start + start, end=s.end + start) for s in spans]
+                spans = [Span(a + start, b + start, category, score, why) for a, b, category, score, why in spans]
                 merged = joined(seen, merged, spans)
             else:
                 merged = spans
         merged = beside(seen, widen(seen, merged))
         # What rules are sure of is a round number.
-        merged = [s if s.why != "tagger" else s._replace(score=round(s.score, 3)) for s in merged]
+        merged = [s if s[4] != "tagger" else Span(s[0], s[1], s[2], round(s[3], 3), "tagger") for s in merged]
         if view.starts is None:
             return merged
         return [Span(*view.original(a, b), category, score, why) for a, b, category, score, why in merged]
@@ -135,7 +138,10 @@ class Detector:
             while j < len(labels) and labels[j] == "I-" + kind and known[first + j].text != "\n":
                 j += 1
             a, b = first + i, first + j
-            score = sum([tagger.certainty(labels[k], k) for k in range(i, j)]) / (j - i)
+            # Whether a word is a name or a place matters less than whether it is either.
+            named = kind in ("NAME", "INST") and not known[a].small
+            sure = [1.0 - tagger.certainty("O", k) if named else tagger.certainty(labels[k], k) for k in range(i, j)]
+            score = sum(sure) / (j - i)
             if kind == "NAME":
                 a, b = _stretch(read, a, b)
                 out += self._name(read, a, b, max(score, 0.65 if i in strangers else 0.36), "tagger")
@@ -239,6 +245,10 @@ class Detector:
                     return []
                 if word.rank == "0" and self._lexemes.is_slip(word.stem) and self._lexemes.sound(word.stem) < 0:
                     return []
+            if kind == "INST" and all(k.rank > "1" and k.strength < "2" for k in words):
+                behind = known[b].text if b < len(known) else ""
+                if behind == ":" or (len(words) == 1 and a and known[a - 1].text == "<hole>"):
+                    return []  # "Admit Comments:", a heading
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
             if kind == "INST" and all(
@@ -297,6 +307,8 @@ class Detector:
                 else "date"
             )
         elif kind == "ID":
+            if _PAIRS.fullmatch(piece) and stems and stems[-1] in _MEASURED:
+                return []  # "sats 91 92 93"
             if (
                 digits < 3
                 and not (digits and len(piece) > 4)
@@ -313,7 +325,7 @@ class Detector:
         elif kind == "AGE":
             if not piece.isdigit() or not 90 <= int(piece) <= 130 or score < 0.7:
                 return []
-        elif kind == "UNIT" and (not digits or medical or score < 0.6):
+        elif kind == "UNIT" and (not digits or medical or score < 0.6 or text[end : end + 1].isalpha()):
             return []
         return [Span(start, end, category, score, "tagger")] if category else []
 
@@ -575,7 +587,9 @@ def _no_name_alone(known: list[Lexeme], a: int) -> bool:
 def _says_what(known: list[Lexeme], a: int) -> bool:
     """Whether the first of several words with capitals says what somebody is and is borne by nobody."""
     one, two = known[a], known[a + 1]
-    if one.small or one.upper or two.small or not two.alpha or one.rank < "1" or one.given > "0" or one.surname > "1":
+    if one.small or one.upper or two.small or not two.alpha:
+        return False
+    if one.stem not in _ROLES and (one.rank < "1" or one.given > "0" or one.surname > "1"):
         return False
     return two.size > 1 and (two.unknown() or two.strength >= "2")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from updp.reports.checks import NO_STATE, digits, typed_initials
-from updp.reports.lexicon import blacklist, names, vocabulary, whitelist, word_class
+from updp.reports.lexicon import blacklist, countries, names, vocabulary, whitelist, word_class
 from updp.reports.words import Span
 
 _TITLES = "|".join(sorted(word_class("span_titles"), key=len, reverse=True))
@@ -29,6 +29,7 @@ _STATES = "|".join(sorted(word_class("state_codes")))
 #: Titles that are also a relative, an office or a word: only a capital makes one of them.
 _CAPITAL_TITLES = "|".join(sorted((w.capitalize() for w in word_class("capital_titles")), key=len, reverse=True))
 _BEFORE = re.compile(rf"(?<![\w-])(?:(?:(?i:{_TITLES})|{_CAPITAL_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}$")
+_TITLED = re.compile(rf"(?:(?:(?i:{_TITLES})|{_CAPITAL_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}")
 _KIN_TITLES = frozenset(["Sister", "Brother", "Father"])
 _KIN_DOES = re.compile(r" (?:is|was|has|had|lives|lived|died|aged|works|worked|drives)\b")
 _SPLIT_TITLE = re.compile(r"(?<![\w-])(?:D r|M r|M rs|M s)\.? $")
@@ -48,13 +49,39 @@ _PARTICLED = re.compile(rf"[ ](?:(?:{_PARTICLES})(?:[ ]|(?<=al)-|(?<=el)-)){{1,3
 #: A name that ends in a particle goes on.
 _LEFT_OPEN = re.compile(rf"[ ](?:{_PARTICLES})$")
 _SURNAME = re.compile(r"[ ][A-Z][\w'-]{1,25}")
-_SHORT = re.compile(r"[ ]([A-Z][a-z])(?![\w'])")
+_SHORT = re.compile(r"[ ]([A-Z][a-z])(?!\w|'(?!s\b))")
 _INITIAL = re.compile(r"[ ](?:([A-HJ-Z])(?:\.|(?=[ ][a-z])|(?=[,;)\n]|$))|I(?:\.|(?=[,;)\n]|$)))(?!\w)")
 #: What stands behind a name: "Yasukazu No in room 3" is one, "Yasukazu No effusion" is none.
 _ENDS = re.compile(r"[.,;)\n]|$| (?:in|at|on|and|who|from|to|of|says|said|rang|called|reports)\b")
 _ALNUM = re.compile(r"[^\W_]+")
 _BROKEN = re.compile(r"-\n([a-z]{2,12})(?![\w-])")
-_NO_SURNAME = word_class("two_letters")
+_NO_SURNAME = word_class("two_letters") - frozenset(["pa", "be", "my", "us", "up", "am", "go", "so", "ap"])
+_NO_GIVEN = word_class("services") | word_class("months") | word_class("weekdays")
+#: What stands before a name and a comma inside a sentence and is no surname.
+_NO_BEARER = _NO_GIVEN | word_class("roles") | word_class("kin") | word_class("name_fields") | word_class("never_names")
+_NO_FIRM = (
+    _NO_GIVEN
+    | word_class("states")
+    | word_class("name_fields")
+    | word_class("titles")
+    | word_class("kin")
+    | frozenset(t for terms in blacklist().values() for t in terms) - word_class("institution_words")
+)
+_EPONYMS = frozenset(t for t in whitelist()["eponyms"] if " " not in t)
+#: Words that are no half of a name although they have a capital.
+_NO_HALF = (
+    _NO_HOUSE
+    | word_class("roles")
+    | word_class("kin")
+    | word_class("titles")
+    | word_class("institution_words")
+    | word_class("street_words")
+    | word_class("months")
+    | word_class("weekdays")
+    | word_class("cues")
+    | word_class("eponym_heads")
+    | word_class("states")
+)
 _STATE = re.compile(rf"(?:,[ ]{{0,2}}|[ ]{{1,2}})(?:{_STATES})(?![\w-])(?:,?[ ]{{1,2}}\d{{5}}(?:-\d{{4}})?(?!\d))?")
 _ZIP = re.compile(r"(?:,[ ]?|[ ]{1,2})\d{5}(?:-\d{4})?(?![\d-]|\.\d|[ ]?(?:mg|ml|mm|cm|units)\b)")
 #: State codes that are also a view, a modality or a word, and what shows that one of these is meant.
@@ -70,8 +97,45 @@ _KIND_OF_TOWN = re.compile(rf"(?: (?:{'|'.join(sorted(_KINDS_OF_TOWN))})){{1,2}}
 _FAR = 26
 #: An initial that closes a clause.
 _DOTTED = re.compile(r" [A-Z]\.?(?=[;,)]|$|\n| (?:who|and|at|on|says|rang)\b)")
-#: A word with a capital that closes a clause behind a town is what the town gives its name to.
-_FIRM = re.compile(r" ([A-Z][a-z]{3,14})(?=[.,;)\n]|$| (?:in|on|at|and|since|for|until|as)\b)")
+#: Words with capitals behind a town, where the sentence ends or goes on small, are what the town gives its name to;
+#: two of them behind a name are a firm's or a house's.
+_FIRM = re.compile(r"((?: [A-Z][a-z]{2,14}){1,3})(?=[.,;:)\n]|$| [a-z(&]| \d)")
+_FIRM_OF = re.compile(r"((?: [A-Z][a-z]{2,14}){2,3})(?=[.,;:)\n]|$| [a-z(&])")
+#: Letters before the town of a university hospital.
+_LETTERS_OF = re.compile(r"(?<!\w)(?:CHU|CHR|CHRU|UZ|AZ|ZNA|UMC|AOU|ASST|EOC|LKH|GHU|UKE) $")
+#: What stands behind a name of one word and before one, with a capital inside a sentence, is the other half of it.
+_OTHER_HALF = re.compile(r" ([A-Z][a-z]{2,15}(?:-[A-Z][a-z]{2,15})?)(?=[.,;)\n]|$| [a-z(])")
+_FIRST_LISTED = re.compile(r"(?:(?<=[a-z] )|(?<=[a-z\d]: ))([A-Z][a-z]{2,15}), $|(?:^|\n|[.;] )([A-Z][a-z]{2,15}), $")
+_OPENING_HALF = re.compile(r"(?:^|[.\n] )([A-Z][a-z]{2,15})( [A-Z]\.)? $")
+_FIRST_HALF = re.compile(
+    r"(?:(?<=[a-z,;(\"] )|(?<=[^A-Z\W\d]: )|(?<!\w)(?:Dr|Prof|Mrs?|Ms|Miss)\.? )([A-Z][a-z]{2,15})(?: [A-Z]\.)? $"
+)
+_FIRST_CAPITALS = re.compile(r"(?:[a-z] |[:;] |^|\n)([A-Z]{3,15}), $")
+#: The given name behind a surname and a comma.
+_GIVEN_BEHIND = re.compile(r", ([A-Z][a-z]{1,14})(?=[.,;:)\n]|$| [a-z\d(+]|'s )")
+_UP_TO_A_SPAN = re.compile(r" ([A-Z][a-z]{2,15})(?= $)")
+_INITIALLED = re.compile(r" [A-Z]\. ([A-Z][a-z]{2,15})(?=[.,;)\n]|$| [a-z(])")
+#: The number of a house before the name of a street, and somebody before where he is of.
+_HOUSE_NUMBER = re.compile(r"(?:(?:on|at|of|in|to|from|near|lives|lived|address)[:,]? |^|\n)(\d{1,6}[A-Za-z]?) $")
+_SOMEBODY_OF = re.compile(r"(?:[a-z]|[,;(]) ([A-Z][a-z]{2,15}(?: [A-Z][a-z]{2,15})?) of $")
+#: What stands between two days of a list: "Kirrawee Secondary 05/28/75, Frankberg Secondary 06/01/75".
+_ITEM = re.compile(r", ((?:[A-Z][a-z][\w'.&-]{0,20} ){1,4})$")
+#: A saint or a house before its name, and a town's further words: "Hospital of St. Ives", "Frinton-on-Sea".
+_SAINT = re.compile(r"(?<![\w.])(?:St|Saint|Ste|Mt|Ft)\.? $")
+_HOUSE_OF = re.compile(
+    r"(?<![\w-])(?:(?:The )?[A-Z][a-z]+ )?(?:Hospital|Infirmary|Hospice|Church|Clinic|Convent|Priory|Abbey|Sisters|"
+    r"Brothers|School|College|University|Our Lady|Friends) of (?:the )?$"
+)
+_HYPHENED = re.compile(r"(?:-(?:[A-Z][a-z]{1,15}|on|upon|le|la|by|in|under|the|de|sur|en|am))+(?!\w)")
+_SMALL_HALF = re.compile(r"-([a-z]{3,12})(?![\w-])")
+_PLAIN_HOUSE = re.compile(r" (?:Central|General|Royal|Regional|Memorial|District)(?=[.,;:)\n]|$| [a-z(])")
+#: The towns before a country or a state: "in Sandy Beach, Kenya".
+_TOWN_BEFORE = re.compile(r"(?<![\w.-])((?:[A-Z][a-z'-]{1,15} ){0,2}[A-Z][a-z'-]{1,15}), $")
+#: The house or firm somebody is of.
+_OF_HOUSE = re.compile(
+    r" of ((?:St\.? )?[A-Z][\w'-]{1,15}(?: (?:(?:of|and|&|de|la|on|upon|the) )?[A-Z][\w'-]{1,15}){0,3})"
+    r"(?=[.,;:)\n]|$| [a-z(])"
+)
 
 
 #: An age between a name and a comma or in brackets behind it; initials that end a line behind a date or a time.
@@ -97,7 +161,10 @@ _NO_TYPIST = frozenset(
     ["am", "pm", "at", "in", "on", "by", "to", "is", "as", "or", "of", "no", "it", "we", "he", "an", "and", "for"]
 )
 _MODALITIES = frozenset(["ct", "mr", "xr", "cr", "us", "dx", "mri", "cxr", "kub"])
-_TYPING = re.compile(r"(?:typed|transcribed|dictated|keyed|entered)[ \w]{0,12}$")
+_TYPING = re.compile(
+    r"(?:typed|transcribed|dictated|keyed|entered|coded|closed|opened|signed|checked|logged|filed)[ \w]{0,12}$",
+    re.IGNORECASE,
+)
 #: A grouped number behind a name, and a town behind a street.
 _RECORD = re.compile(r" \(?(\d{1,4}(?:[ /.-]\d{2,6}){1,3})(?![\d/.-]*\d|[ ]?(?:m[gl]|mm|cm|units|h\b))")
 _CITY = re.compile(
@@ -105,7 +172,7 @@ _CITY = re.compile(
     r"(?=[,.;\n]|$| (?:on|with|in|since|and|by)\b| \d{5}| [A-Z]{2}\b)"
 )
 _BRACKETED = re.compile(r" \((?:(9\d|1[0-2]\d)|([a-z]{2,3}))(?=\))")
-_SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?|, )([a-z]{2,3})(?=\.?[ \t]*(?:$|\n))")
+_SIGNED = re.compile(r"(?:[ ]{1,3}|[ ]?/[ ]?|, )([a-z]{2,3})(?=\.?[ \t]*(?:$|\n)|, [a-z]{3,9}ed\b)")
 
 
 def beside(text: str, spans: list[Span]) -> list[Span]:
@@ -133,6 +200,10 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                         or word in _NO_HOUSE
                         or found[1] in _ALL_CREDENTIALS
                     ):
+                        found = None
+                if not found and (found := _OF_HOUSE.match(text, behind)):
+                    category, why = "institution", "behind somebody of"
+                    if found.end() > reach or not any(map(_is_half, found[1].split())):
                         found = None
                 if not found and (found := _RECORD.match(text, behind, reach)) and digits(found[1]) > 5:
                     category, why = "mrn", "number behind a name"
@@ -163,6 +234,11 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                 out.append(Span(*found.span(found.lastindex or 0), category, 0.85, why))
         out.append(span)
         reach = span.start
+        if span.category == "institution" and text[reach - 4 : reach] == " of ":
+            somebody = _SOMEBODY_OF.search(text, max(0, reach - 40), reach)
+            if somebody and all(map(_is_half, somebody[1].split())):
+                out.append(Span(*somebody.span(1), "name", 0.85, "somebody of a house"))
+                reach = somebody.start(1)
         if reach > 2 and (span.category == "date" or span.category == "time") and text[reach - 1] == " ":
             written = _WRITTEN.search(text, max(0, reach - 8), reach)
             if not (written and typed_initials(written[1])):
@@ -175,6 +251,9 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                 at = written.span(written.lastindex or 0)
                 out.append(Span(*at, "username", 0.85, "initials before a date"))
                 reach = at[0]
+            elif (item := _ITEM.search(text, max(0, reach - 60), reach)) and _is_item(text[item.start() - 1], item[1]):
+                out.append(Span(item.start(1), item.end(1) - 1, "institution", 0.85, "between two days of a list"))
+                reach = item.start(1)
     out.reverse()
     return out
 
@@ -192,24 +271,56 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
             if text[end : end + 1].isdigit():  # "Sm1th": the whole word is the name
                 end = min(_ALNUM.match(text, end).end(), limit)  # type: ignore[union-attr]
             end = _name_end(text, start, end, limit)
+            start, end = _halves(text, start, end, reach, limit)
+            first = (
+                _FIRST_LISTED.search(text, max(reach, start - 20), start) if text[start - 2 : start] == ", " else None
+            )
+            if first and _is_listed_before(first, text[start:end]):
+                start = first.start(1) if first[1] else first.start(2)  # "the statements of Game, Eve"
+            end = _like_a_town(text, start, end, limit)
+            if text[start - 4 : start] == " of " and (house := _HOUSE_OF.search(text, max(reach, start - 40), start)):
+                start = house.start()  # "College of West Jimchester"
             if start > reach:
                 start = _name_start(text, start, end, reach)
         elif category == "location" or category == "institution":
             end = _place_end(text, end, limit)
-            if end == span.end and " " not in text[start:end] and (initial := _DOTTED.match(text, end, limit)):
+            single = " " not in text[start:end]
+            if end == span.end and single and (initial := _DOTTED.match(text, end, limit)):
                 end = initial.end()  # "handed to Parukeri S."
+            elif end == span.end and single and (initial := _INITIAL.match(text, end, limit)):
+                end = initial.end() if _is_given(text[start:end]) else end  # "bloods from Sibyl T twice"
+            elif end == span.end and single and (given := _GIVEN_BEHIND.match(text, end)) and _is_listed(given[1]):
+                end = min(given.end(), limit)  # "handed to Cope, Holly"
             if category == "location" and start > reach:
                 start = _place_start(text, start, text[start : span.end], reach)
+            if start > reach and text[start - 1] == " ":
+                if house := _SAINT.search(text, max(reach, start - 7), start):
+                    start = house.start()  # "St. Joseph County Shipyard"
+                if house := _LETTERS_OF.search(text, max(reach, start - 5), start):
+                    start = house.start()  # "CHU Brest"
+                if house := _HOUSE_OF.search(text, max(reach, start - 40), start):
+                    start = house.start()  # "Hospital of St. Brannoc"
+                elif text[reach:start] == " of " and out and out[-1].category == "institution":
+                    start = reach  # "Our Lady of Castello Hospital"
             if start > reach and (titled := _BEFORE.search(text, max(reach, start - _FAR), start)):
                 start = titled.start()  # "Dr Kitchen Thistledown Surgery", "Constable Montenegro"
+            if text[end : end + 1] in " ," and (behind := _BEHIND.match(text, end, limit)):
+                end = behind.end()  # "handed to Gjeki Shilumbu DO"
             if text[end - 4 : end] == ", MD" and (behind := _BEHIND.match(text, end, limit)):
                 end = behind.end()  # "Doe, MD, PhD" is no town in Maryland
             if end == span.end and (particled := _PARTICLED.match(text, end, limit)):
                 end = particled.end()  # "from Nazar bin Ilus"
         elif category == "date":
             start, end = _date_edges(text, start, end, reach, limit)
+        numbered = category in _STREETED and text[start - 1 : start] == " " and text[start - 2 : start - 1].isalnum()
+        if (
+            numbered
+            and " " in text[start:end]
+            and (number := _HOUSE_NUMBER.search(text, max(reach, start - 18), start))
+        ):
+            start, category = number.start(1), "address"  # "found on 047 Melody Orchard"
         if start != span.start or end != span.end:
-            span = span._replace(start=start, end=end)
+            span = Span(start, end, category, span.score, span.why)
         reach = end
         out.append(span)
     return out
@@ -224,6 +335,7 @@ _YEAR_OF = re.compile(r" \d{4}(?![\w.])")
 _UNIT_OF_TIME = re.compile(r"(?:last|next|previous|past|coming|other|this) ", re.IGNORECASE)
 #: Ends of a date that count from the last or the next one.
 _TURNED = ("before last", "after next", "before yesterday", "after tomorrow")
+_WEEK = re.compile(r" week(?![\w-])")
 _BEHIND_DAY = re.compile(
     r" (?:before last|after next)(?![A-Za-z])"
     r"| (?:before|prior|last|after)(?=[.;,)\n]|$| (?:from|in|with|by|at|and|for)\b)"
@@ -235,6 +347,8 @@ def _date_edges(text: str, start: int, end: int, reach: int, limit: int) -> tupl
     before")."""
     if end - start < 4 and text[start - 1 : start] == "'":
         return start - 1, end
+    if text[end - 3 : end] == "day" and _WEEK.match(text, end):
+        end += 5  # "last Tuesday week"
     if text[start : start + 1].isupper() and text[start - 1 : start] == " " and start > reach:
         day, year = _DAY_OF.search(text, max(reach, start - 4), start), _YEAR_OF.match(text, end, limit)
         if day and year:
@@ -280,6 +394,8 @@ def _name_end(text: str, start: int, end: int, limit: int) -> int:
         end = broken.end()
     if text[end : end + 1] == " ":
         single = " " not in text[start:end]
+        if not single and (titled := _TITLED.match(text, start, end)):
+            single = " " not in text[titled.end() : end]  # "Dr Milena Pa"
         if _LEFT_OPEN.search(text, max(start, end - 12), end) and (surname := _SURNAME.match(text, end, limit)):
             end = surname.end()  # "Clemmie van den Parry"
         elif particled := _PARTICLED.match(text, end):
@@ -301,6 +417,88 @@ def _name_end(text: str, start: int, end: int, limit: int) -> int:
     return end
 
 
+#: Kinds of span that the name of a street is taken for.
+_STREETED = ("name", "location", "institution")
+
+
+def _halves(text: str, start: int, end: int, reach: int, limit: int) -> tuple[int, int]:
+    """A name of one word with the other half beside it, which is a word: "of Pule Papailiou", "mother Zoya Winters". A
+    capital inside a sentence is meant.
+    """
+    piece = text[start:end]
+    titled = _TITLED.match(piece) if " " in piece else None
+    one = (piece[titled.end() :] if titled else piece).partition(",")[0]
+    if one[-2:-1] == " " and one[-1].isupper() and one.count(" ") == 1 and text[end : end + 2] == ". ":
+        half = _OTHER_HALF.match(text, end + 1)  # "Obaayaa D. Shipping"
+        return start, half.end() if half and half.end() <= limit and _is_half(half[1]) else end
+    if " " in one or not one[:1].isupper():
+        return start, end
+    if one.isupper():
+        first = _FIRST_CAPITALS.search(text, max(reach, start - 20), start) if len(one) > 2 and not titled else None
+        if first and first[1].lower() not in _NO_HALF:
+            start = first.start(1)
+        return start, end
+    if text[end : end + 1] == " ":
+        half = _OTHER_HALF.match(text, end) or _INITIALLED.match(text, end) or _UP_TO_A_SPAN.match(text, end, limit)
+        if half and half.end() <= limit and _is_half(half[1]):
+            return start, half.end()
+    alone = not titled and not _BEFORE.search(text, max(reach, start - _FAR), start)
+    given = _GIVEN_BEHIND.match(text, end) if text[end : end + 1] == "," and alone else None
+    if given and given.end() <= limit and _is_listed(given[1]):
+        return start, given.end()
+    if not titled and start > reach and text[start - 1] == " ":
+        first = _FIRST_HALF.search(text, max(reach, start - 24), start)
+        if first and _is_half(first[1]):
+            return first.start(1), end
+        first = _OPENING_HALF.search(text, max(reach, start - 24), start)
+        if first and _is_half(first[1]) and (first[2] or vocabulary().get(first[1].lower(), "0") < "2"):
+            return first.start(1), end
+    return start, end
+
+
+def _like_a_town(text: str, start: int, end: int, limit: int) -> int:
+    """Where a name ends that is the one of a town: "to Grafton County", "North Louisborough, NV"."""
+    if text[end : end + 1] == " ":
+        if kind := _KIND_OF_TOWN.match(text, end, limit):
+            return kind.end()
+        firm = _FIRM_OF.match(text, end, limit)
+        if firm and _NO_FIRM.isdisjoint(firm[1].lower().split()):
+            return firm.end()  # "by Tuomisto Clinical Trials"
+    if text[end : end + 2] == ", " and (state := _STATE.match(text, end, limit)) and not _STATE_OR.match(state.group()):
+        return state.end()
+    return end
+
+
+def _is_listed_before(first: re.Match[str], piece: str) -> bool:
+    """Whether the word before a comma is the surname to the given name behind it. A sentence also opens with words."""
+    given = re.split(r"[ ,']", piece, maxsplit=1)[0].lower()
+    word = (first[1] or first[2]).lower()
+    if (names().get(given, "00U")[0] < "2" and vocabulary().get(given, "0") > "0") or word in _NO_BEARER:
+        return False
+    return first[1] is not None or names().get(word, "00U")[1] > "0"
+
+
+def _is_item(before: str, piece: str) -> bool:
+    """Whether what stands between a day and the next is a house."""
+    words = piece.split()
+    return before.isdigit() and any(map(_is_half, words)) and not any(w.lower() in _NO_GIVEN for w in words)
+
+
+def _is_half(word: str) -> bool:
+    """Whether a word with a capital can be half of a name: it is borne, or it is no word of every report."""
+    word = word.lower().removesuffix("'s")
+    if word in _NO_HALF and not (word in _EPONYMS and max(names().get(word, "00U")[:2]) > "0"):
+        return False
+    return vocabulary().get(word, "0") < "3" or max(names().get(word, "00U")[:2]) > "0"
+
+
+def _is_listed(word: str) -> bool:
+    """Whether a word with a capital behind a surname and a comma is the given name."""
+    if word.lower() in _EPONYMS and names().get(word.lower(), "00U")[0] < "2":
+        return False
+    return _is_half(word) or (names().get(word.lower(), "00U")[0] >= "2" and word.lower() not in _NO_GIVEN)
+
+
 def _is_given(word: str) -> bool:
     """Whether a word can be a given name, or no list of words has it."""
     word = word.lower()
@@ -311,14 +509,23 @@ def _place_start(text: str, start: int, place: str, reach: int) -> int:
     """Where a place begins: a state takes the town before it, a town what stands before its name."""
     low = max(reach, start - 2 * _FAR)
     state = place in _STATE_CODES or (text[start - 2 : start] == ", " and place.lower() in _STATE_NAMES)
+    if not state and text[start - 2 : start] == ", " and place.lower() in countries():
+        town = _TOWN_BEFORE.search(text, low, start)
+        return town.start(1) if town else start
     before = (_TOWN if state or place in _KINDS_OF_TOWN else _HEAD_OF_TOWN).search(text, low, start)
     return before.start() if before else start
 
 
 def _place_end(text: str, end: int, limit: int) -> int:
+    if text[end : end + 1] == "-" and (further := _HYPHENED.match(text, end)) and further.end() <= limit:
+        end = further.end()  # "Frinton-on-Sea"
+    elif text[end : end + 1] == "-" and (half := _SMALL_HALF.match(text, end)) and half.end() <= limit:
+        end = half.end() if names().get(half[1], "00U")[0] > "0" else end  # "from Hans-ludwig"
+    if house := _PLAIN_HOUSE.match(text, end, limit):
+        return house.end()  # "Cohenland Central"
     if kind := _KIND_OF_TOWN.match(text, end, limit):
         end = kind.end()
-    elif (firm := _FIRM.match(text, end, limit)) and firm[1].lower() not in _NO_HOUSE | _STATE_NAMES:
+    elif (firm := _FIRM.match(text, end, limit)) and _NO_FIRM.isdisjoint(firm[1].lower().split()):
         return firm.end()  # "Chapadinha Buses"
     state = _STATE.match(text, end, limit)
     if state:

@@ -35,7 +35,7 @@ _STATES = word_class("state_codes")
 #: State codes that are words, views or credentials.
 _STATE_WORDS = word_class("state_words")
 #: Letters that stand for a hospital or a university, what such letters may stand behind, and what it has or does.
-_FORM = re.compile(r"U[A-Z]{2,4}|[A-Z]{1,4}(?:MC|H|HS|RI|HSC)")
+_FORM = re.compile(r"U[A-Z]{2,4}|[A-Z]{1,4}(?:MC|H|HS|RI|HSC|HT|FT|UT|HB)")
 _NAMED_AFTER = word_class("named_after") | {"(", ",", ":", ";", "/"}
 _HOUSED = word_class("housed")
 #: Words before a town, and words that go on behind its state.

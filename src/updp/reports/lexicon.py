@@ -93,6 +93,12 @@ def places() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
+def countries() -> frozenset[str]:
+    """Names of countries, in small letters."""
+    return frozenset(name.lower() for name in tomllib.loads(read_data("gazetteer.toml").decode())["countries"])
+
+
+@lru_cache(maxsize=1)
 def trigrams() -> Mapping[str, int]:
     """Letter triple to ten times the log-odds that it comes from a name rather than a word."""
     try:

@@ -111,7 +111,7 @@ def merge(text: str, ruled: list[Span], tagged: list[Span]) -> list[Span]:
         if best.start == first.start and best.end == reach:
             kept = _trimmed(text, best.start, reach)
             if kept:
-                taken.append(best._replace(start=kept[0], end=kept[1]) if kept != best[:2] else best)
+                taken.append(Span(*kept, best.category, best.score, best.why) if kept != best[:2] else best)
         else:
             taken += _settle(text, found[i:j])
         i = j

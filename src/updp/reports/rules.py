@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from updp.reports.gazetteer import Gazetteer
 from updp.reports.institutions import Institutions
 from updp.reports.lexeme import Lexeme, Lexemes
-from updp.reports.lexicon import word_class
+from updp.reports.lexicon import countries, word_class
 from updp.reports.patterns import INSTITUTION, Patterns, shapes
 from updp.reports.tagger import NAME
 from updp.reports.words import Span, Tokens, collapse
 
+_LANDS = countries() | word_class("states")
+_IN_A_LAND = frozenset(["in", "near", "at", "from", "to", "of"])
+_RINGS = word_class("behind_rings")
 _LETTERED = word_class("lettered")
 _STAFF_CUES = word_class("staff_cues")
 _NAME_FIELDS = word_class("name_fields")
@@ -74,7 +77,10 @@ _NO_INITIALS = word_class("no_typist")
 #: A name that signs off stands this near to the end.
 _SIGN_OFF = 60
 #: A variant of a gene, and what it is counted by.
-_GENE = re.compile(r"(?<![\w.])(?:[cgmnp]\.(?=\S*\d)|N[CGMPR]_\d|ENS[TGP]\d)[^\s,;]{2,60}")
+_GENE = re.compile(
+    r"(?<![\w.])(?:(?:[cgmnp]\.(?=\S*\d)|N[CGMPR]_\d|ENS[TGP]\d)[^\s,;]{2,60}|[A-Z]\d{2,4}(?:del|dup|ins|fs)(?![a-z]))"
+)
+_CHANGED = re.compile(r"\d(?:del|dup|ins|fs)")
 #: Two scores or more, parted by commas.
 _GRADE = r"(?:(?:I{2,3}|IV|VI)[a-c]?|[IV][a-c])(?!\w)"
 _ONE_SCORE = rf"([A-Z][A-Za-z-]{{2,20}}) (?:\d{{1,3}}(?:/\d{{1,3}})?(?=[,.;\n]|$)|{_GRADE})"
@@ -151,7 +157,7 @@ class Rules:
                 protected += [m.span() for m in _GRADED.finditer(text)]
             if "tive" in lower or "sent" in lower or "normal" in lower:
                 protected += self._tests(text)
-        if " p." in text or "(p." in text or " c." in text or "_" in text:
+        if " p." in text or "(p." in text or " c." in text or "_" in text or _CHANGED.search(text):
             protected += [m.span() for m in _GENE.finditer(text)]
         shield = _shield(tokens, protected) if protected else frozenset()
         if INSTITUTION in cues:
@@ -265,12 +271,13 @@ class Rules:
                 if end <= j < n and (
                     surname_behind_title(known[j])
                     or self._word_behind_title(tokens, known, i, j)
-                    or (known[j].size == 2 and known[j].text.istitle() and self._closed(tokens, known, j))
+                    or (len(known[j].stem) == 2 and known[j].text[:2].istitle() and self._closed(tokens, known, j))
                 ):
                     end = j + 1  # "Prof. English", "Dr. Ng"
                 if end <= j and j + 2 < n and known[j].size == 1 and known[j].upper:
                     after = j + 2 if words[j + 1] == "." else j + 1
-                    if surname_behind_title(known[after]) and tokens.starts[after] - tokens.ends[after - 1] < 2:
+                    named = surname_behind_title(known[after]) or self._word_behind_title(tokens, known, i, after)
+                    if named and tokens.starts[after] - tokens.ends[after - 1] < 2:
                         end = after + 1  # "Prof. H. Via"
                 if end == j + 1 and known[j].call == "given" and self._two_words(tokens, known, j, shield):
                     end += 1  # "Dr. Pearl Ward"
@@ -324,6 +331,9 @@ class Rules:
                         out.append((j, end, found(tokens, known, j, end, 0.9, f"after {k.stem}")))
                 elif j == i + 1 and self._pair(tokens, known, j, shield):
                     out.append((j, j + 2, found(tokens, known, j, j + 2, 0.85, f"after {k.stem}")))
+            elif call == "given" and self._with_initial(tokens, known, i) and tokens.starts[i] not in shield:
+                end = i + 3 if words[i + 2 : i + 3] == ["."] else i + 2
+                out.append((i, end, found(tokens, known, i, end, 0.8, "given name and initial")))
             elif call == "given":
                 if i and self._announced(tokens, known, i) and self._pair(tokens, known, i, shield):
                     out.append((i, i + 2, found(tokens, known, i, i + 2, 0.85, f"after {known[i - 1].stem}")))
@@ -335,6 +345,8 @@ class Rules:
                     and self._two_words(tokens, known, i, shield)
                 ):
                     out.append((i, i + 2, found(tokens, known, i, i + 2, 0.8, "given name and surname")))
+                elif self._opening(tokens, known, i) and self._two_words(tokens, known, i, shield):
+                    out.append((i, i + 2, found(tokens, known, i, i + 2, 0.8, "two names open a sentence")))
                 elif k.eponym and i and known[i - 1].stem == "by" and k.surname > "1" and self._ends(known, i + 1):
                     out.append((i, i + 1, found(tokens, known, i, i + 1, 0.86, "behind by")))
             elif call == "patient":
@@ -356,6 +368,18 @@ class Rules:
                 self._before_credential(tokens, known, i, 1, out)
         return out
 
+    def _with_initial(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether word ``i``, which is also a given name, has an initial behind it and does something: "Foster M went
+        along".
+        """
+        k = known[i]
+        if k.given < "2" or k.white or k.eponym or i + 2 >= len(known) or not _is_letter(known[i + 1]):
+            return False
+        if tokens.starts[i + 1] - tokens.ends[i] != 1 or k.kinds == ("month",) or k.stem in _LETTERED:
+            return False
+        j = i + 3 if known[i + 2].text == "." else i + 2
+        return j < len(known) and known[j].small and known[j].alpha and known[j].size > 1
+
     def _between_names(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
         """Whether the initial at ``i`` stands between a given name and a surname that is a word: "Malaki R. Close"."""
         one, two = known[i - 1], known[i + 2]
@@ -369,6 +393,19 @@ class Rules:
         """Whether word ``i`` stands inside a sentence, behind a word in small letters or what somebody is."""
         before = known[i - 1]
         return (before.small or before.stem in _NAME_FIELDS) and tokens.starts[i] - tokens.ends[i - 1] == 1
+
+    def _opening(self, tokens: Tokens, known: list[Lexeme], i: int) -> bool:
+        """Whether word ``i`` opens a sentence that somebody of two names does something in: "Will Frost did not come".
+        The second word has a capital only if it is a name.
+        """
+        if (i and known[i - 1].text not in ".\n") or i + 2 >= len(known):
+            return False
+        one, two, after = known[i : i + 3]
+        if one.given < "2" or two.surname < "2" or one.stem in _AGENT_CUES:
+            return False
+        if one.white or one.heading or one.eponym or two.rank > "2":
+            return False
+        return after.small and after.alpha and after.rank > "1" and tokens.starts[i + 2] - tokens.ends[i + 1] == 1
 
     def _closed(self, tokens: Tokens, known: list[Lexeme], j: int) -> bool:
         """Whether the surname of two letters at ``j`` ends a name: "Dr. Ga in coding", not "the Dr. No further"."""
@@ -620,6 +657,8 @@ class Rules:
         one, two = known[i - 1], known[i + 1]
         if not (one.alpha and two.alpha) or one.size < 2 or two.size < 2:
             return False
+        if two.stem in _LANDS and any(k.stem in _IN_A_LAND and k.small for k in known[max(0, i - 4) : i - 1]):
+            return False  # "Talk in Sandy Beach, Kenya"
         if tokens.starts[i + 1] - tokens.ends[i] > 1 or tokens.starts[i] != tokens.ends[i - 1]:
             return False
         if (
@@ -816,6 +855,11 @@ def _is_label(known: list[Lexeme], i: int) -> bool:
     return i + 1 < len(known) and (known[i + 1].text in ":#" or known[i + 1].stem in ("no", "id", "number"))
 
 
+def _is_letter(k: Lexeme) -> bool:
+    """Whether a word is a capital letter that no sentence is made of."""
+    return k.size == 1 and k.upper and k.text not in "AI"
+
+
 def _inside(span: Span, protected: list[tuple[int, int]]) -> bool:
     return any(a <= span.start and span.end <= b for a, b in protected)
 
@@ -824,6 +868,8 @@ def eponyms(tokens: Tokens, known: list[Lexeme]) -> list[tuple[int, int]]:
     """Where a capitalised word before "syndrome", "sign", "shunt" or the like names that and not a person."""
     out: list[tuple[int, int]] = []
     for i in [i for i, k in enumerate(known) if k.call == "head"]:
+        if known[i].stem == "rings" and i + 1 < len(known) and known[i + 1].stem in _RINGS:
+            continue  # "Camron rings for her father"
         if not i or tokens.starts[i] - tokens.ends[i - 1] != 1 or known[i - 1].small:
             continue
         first = i - 1

@@ -101,6 +101,8 @@ LABELS = {
 _FIELD = re.compile(r"\{([A-Za-z0-9]+)\}")
 #: So many names are any word that is also borne as one.
 _WORD_NAMES = 0.15
+#: So many firms and schools are of a kind that is any word.
+_ANY_TAIL = 0.4
 #: One of several wordings of a carrier.
 _CHOICE = re.compile(r"\(([^()]*\|[^()]*)\)")
 
@@ -146,6 +148,8 @@ class Synthesizer:
         self.brands = [w for w in extra if len(w) > 4]
         self.letters = [w for w in extra if 2 < len(w) < 6]
         self.cities = sorted(places())
+        white = {w for terms in whitelist().values() for t in terms for w in t.split()}
+        self.nouns = sorted(w for w, r in words.items() if r == "2" and w.isalpha() and len(w) > 3 and w not in white)
         self._makers: dict[str, Callable[[], str]] = {
             "N": self._full,
             "NL": self._reversed,
@@ -160,7 +164,7 @@ class Synthesizer:
             "PN": self._person,
             "WN": self._words,
             "FI": lambda: f"{self._given()} {rng.choice(string.ascii_uppercase)}{rng.choice(['.', '.', ''])}",
-            "S2": lambda: f"{self._given()} {self._one('short_surnames')}",
+            "S2": lambda: f"{self._given()} {self._short_surname()}",
             "NICK": self._nicknamed,
             "SHORT": self._short_institution,
             "BARE": self._bare,
@@ -179,12 +183,12 @@ class Synthesizer:
             "HOSP": self._hospital,
             "COMP": lambda: (
                 f"{self._surname() if rng.random() < 0.8 else self._title(rng.choice(self.word_names))} "
-                f"{self._one('companies')}"
+                f"{self._tail('companies')}"
             ),
             "SCHOOL": lambda: rng.choice(
                 [
-                    f"{self._surname()} {self._one('schools')}",
-                    f"{self._city()} {self._one('schools')}",
+                    f"{self._surname()} {self._tail('schools')}",
+                    f"{self._city()} {self._tail('schools')}",
                     f"University of {self._city()}",
                     f"{self._surname()} College",
                     f"{self._given()} {self._surname()} Elementary",
@@ -318,6 +322,17 @@ class Synthesizer:
 
     def _one(self, field: str) -> str:
         return self.rng.choice(self.fill[field])
+
+    def _tail(self, field: str) -> str:
+        """The word for a kind of house or firm: one of a list, or any word, since no list has all."""
+        return self._title(self.rng.choice(self.nouns)) if self.rng.random() < _ANY_TAIL else self._one(field)
+
+    def _short_surname(self) -> str:
+        """A surname of two or three letters: one of a list, or one nobody has thought of."""
+        if self.rng.random() < 0.6:
+            return self._one("short_surnames")
+        made = self.rng.choice("BCDFGHJKLMNPRSTVWYZ") + self.rng.choice("aeiou")
+        return made + self.rng.choice(["", "", "h", "n", "o", "u", "i"])
 
     def _n(self, low: int, high: int) -> str:
         return str(self.rng.randint(low, high))

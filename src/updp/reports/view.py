@@ -51,6 +51,10 @@ def plain(text: str) -> View:
     tagged = "<" in text or "&" in text
     if text.isascii() and not rich and not (tagged and _MARKUP.search(text)):
         return View(text)
+    if not rich and not (tagged and _MARKUP.search(text)):
+        folded: dict[str, str | int | None] = {c: _fold(c) for c in set(text) if c >= "\x80" and c not in _DROP}
+        if all(isinstance(c, str) and len(c) == 1 for c in folded.values()) and _DROP.isdisjoint(text):
+            return View(text.translate(str.maketrans(folded)))  # letter for letter: every place stays
     out: list[str] = []
     starts: list[int] = []
     stops: list[int] = []
