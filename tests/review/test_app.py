@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import threading
 from contextlib import closing
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from tests.conftest import CANARIES
 from tests.review.conftest import released, wait_until
 from updp.core.keys import Key
 from updp.pipeline.decisions import Kind, read_decisions
+from updp.release.gate import Check
 from updp.release.verify import verify
 from updp.review.answers import Answers, BadAnswer, check_turn
 from updp.review.app import Study, make_app
@@ -319,6 +321,72 @@ def test_an_order_stays_while_films_are_measured(officer, desk):
     assert films("order=nearest&upto=1x") == films("order=nearest")
 
 
+def test_an_order_stays_when_films_were_made_anew(officer, desk):
+    rows = [row["release_id"] for row in desk.index.films(desk_choice())[1]]
+    with closing(desk.index._open()) as base, base:  # as after a decision: this film is another one now
+        base.execute("UPDATE films SET likeness = NULL WHERE release_id = ?", (rows[5],))
+    for asked in ("order=nearest", "order=nearest&upto=8", "order=nearest&upto=40"):
+        assert 'upto=5"' in officer.get(f"/desk/wall?{asked}").text
+    assert 'upto=3"' in officer.get("/desk/wall?order=nearest&upto=3").text
+
+
+def test_what_was_begun_before_the_release_was_made_anew_is_not_taken_for_the_new_one(desk, made, monkeypatch):
+    begun, made_anew = threading.Event(), threading.Event()
+
+    def old(failed=desk.verification):
+        begun.set()
+        assert made_anew.wait(300)
+        return replace(failed, checks=(Check("films", "failed", "another film"),))
+
+    desk.verification = None
+    with monkeypatch.context() as patched:
+        patched.setattr(desk, "_verify", old)
+        first = threading.Thread(target=desk._beside)
+        first.start()
+        assert begun.wait(300)
+    desk.apply()
+    wait_until(lambda: not desk.work.running)
+    made_anew.set()
+    first.join(300)
+    assert desk.verification.intact
+
+
+def test_measuring_that_was_begun_before_the_release_was_made_anew_says_and_writes_nothing(desk, monkeypatch):
+    begun, made_anew, likeness = threading.Event(), threading.Event(), desk._likeness
+
+    def slow(ref, film):
+        if not begun.is_set():
+            begun.set()
+            assert made_anew.wait(300)
+            raise KeyError(ref)
+        return likeness(ref, film)
+
+    with closing(desk.index._open()) as base, base:
+        base.execute("UPDATE films SET likeness = NULL")
+    monkeypatch.setattr(desk, "_likeness", slow)
+    first = threading.Thread(target=desk._beside)
+    first.start()
+    assert begun.wait(300)
+    desk.apply()
+    wait_until(lambda: not desk.work.running)
+    made_anew.set()
+    first.join(300)
+    assert desk.looking.error == ""
+    wait_until(lambda: desk.index.counts()["measured"] == 40)
+
+
+def test_a_thumbnail_of_a_film_that_is_made_anew_is_drawn_again(desk, monkeypatch):
+    (name,) = [row["release_id"] for row in desk.index.films(desk_choice())[1]][:1]
+    drawn = []
+    monkeypatch.setattr(desk, "_released_image", lambda file, mode: drawn.append(file) or Image.new("L", (8, 8)))
+    for _ in range(2):
+        desk.strip([name])
+    assert len(drawn) == 1
+    desk._turn += 1
+    desk.strip([name])
+    assert len(drawn) == 2
+
+
 def test_while_originals_are_looked_for_pages_say_so(officer, made, key, app, guard):
     desk = Desk(made / "out", key, classify=False)  # nothing was looked for yet
     new = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
@@ -468,7 +536,8 @@ def test_a_decision_is_logged_applied_and_the_release_verifies(officer, desk, ma
     assert state["work"]["error"] == ""
     assert state["pending"] == 0
     assert desk.index.film(row["release_id"]) is None
-    wait_until(lambda: desk.index.counts()["measured"] == 39)
+    assert desk.index.counts()["measured"] == 39  # of films that stay as they are; their originals are found again
+    wait_until(lambda: not officer.get("/desk/status").json()["seeking"])
     assert desk.index.original(film_of(desk)["ref"]) is not None
     assert verify(released(made), accept_unknown_signer=True).intact
     assert "kept-back-by-officer" in officer.get("/desk/quarantine").text
