@@ -39,11 +39,10 @@ from updp.pipeline.decisions import (
     pending,
     read_decisions,
 )  # fmt: skip
-from updp.pipeline.run import SETTINGS
+from updp.pipeline.run import noted_settings
 from updp.pipeline.stations import whereabouts
 from updp.release.assemble import Outcome, finished
 from updp.release.signature import public_key
-from updp.release.vault import BadVault, unseal
 from updp.release.verify import Verification, verify
 from updp.review.aside import aside
 from updp.review.index import Index, Measures
@@ -119,7 +118,7 @@ class Desk:
         self.run = _json(self.out / "run.json")
         if self.run.get("key") not in (None, key.fingerprint):
             raise NoDesk("this run was made with another key; give its own with --key")
-        settings = self._settings()
+        settings = noted_settings(self.out, key)
         self.policy = self._policy(settings, ended.folder)
         self.layout = layout or self.run.get("layout")
         place = source or (Path(settings["source"]) if settings.get("source") else None)
@@ -144,13 +143,6 @@ class Desk:
 
     def _verify(self) -> Verification:
         return aside(verify, self.folder, trusted=public_key(self.key))
-
-    def _settings(self) -> dict[str, Any]:
-        """Source and full policy as the run noted them; nothing of an output that is older than the note."""
-        try:
-            return unseal(self.out / SETTINGS, self.key)[0]
-        except (OSError, BadVault, IndexError):
-            return {}
 
     def _policy(self, settings: dict[str, Any], folder: Path) -> Policy:
         try:
