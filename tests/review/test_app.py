@@ -18,10 +18,14 @@ from PIL import Image
 pytest.importorskip("fastapi", reason="needs the extra `review`")
 from starlette.testclient import TestClient
 
-from tests.conftest import CANARIES
+import updp
+from tests.conftest import CANARIES, PLAIN, Hospital
 from tests.review.conftest import released, wait_until
+from tests.sources.exports import write_dicom
 from updp.core.keys import Key
+from updp.core.policy import Policy
 from updp.pipeline.decisions import Kind, read_decisions
+from updp.release import manifest
 from updp.release.gate import Check
 from updp.release.verify import verify
 from updp.review.answers import Answers, BadAnswer, check_turn
@@ -30,6 +34,7 @@ from updp.review.desk import Desk, NoDesk
 from updp.review.sessions import LIFETIME, BadProxy, BadToken, Guard, Proxy
 
 from .test_answers import answer
+from .test_design import NATIVE
 
 HOST = "127.0.0.1:8000"
 
@@ -543,6 +548,56 @@ def test_a_decision_is_logged_applied_and_the_release_verifies(officer, desk, ma
     assert "kept-back-by-officer" in officer.get("/desk/quarantine").text
     assert "a ring" in officer.get("/desk/decisions").text
     assert "The release has it" in officer.get(f"/desk/study/{row['ref']}").text
+
+
+def test_every_kind_of_decision_is_taken_on_the_page_and_applied_together(key, guard, tmp_path):
+    hospital = Hospital(tmp_path / "export", films=6)
+    hospital.add(6, findings="Das Herz ist normal groß. Kein Pleuraerguss. Keine Stauung der Lunge.")
+    hospital.write()
+    policy = Policy.parse(PLAIN.replace("'keep'", "'pixelate'") + "[gate]\nmax_quarantined = 1.0\n")
+    before = updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1).folder
+    desk = Desk(tmp_path / "out", key, classify=False)
+    officer = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
+    (kept,) = desk.index.quarantine()
+    rows = {row["release_id"]: row for row in desk.index.films(desk_choice())[1]}
+    withheld, redone, told = list(rows)[:3]
+
+    def decided(ref: str, film: str = "", **form: str):
+        return officer.post("/desk/decide", data={"code": officer.code, "ref": ref, "film": film} | form)
+
+    assert "Release it without its report" in officer.get(f"/desk/study/{kept['ref']}").text
+    assert decided(kept["ref"], kind="release as is").status_code == 409  # a reason is written first
+    assert decided(kept["ref"], kind="release as is", words="read by a colleague").status_code == 200
+    assert decided(rows[withheld]["ref"], withheld, kind="keep back", words="a ring").status_code == 200
+    assert decided(rows[redone]["ref"], redone, kind="redo", strength="0.2").status_code == 200
+    assert decided(rows[told]["ref"], told, kind="PHI found", text="nodule").status_code == 200
+    pictures = {name: desk.released_png(name) for name in rows}
+    officer.post("/desk/apply", data={"code": officer.code})
+    wait_until(lambda: not officer.get("/desk/status").json()["work"]["running"])
+    assert desk.work.error == ""
+    left = {row["release_id"]: row for row in manifest.read(desk.folder)}
+    assert left.keys() == rows.keys() - {withheld} | {key.film("MRN7741982-6")}
+    assert not left[key.film("MRN7741982-6")]["has_report"]
+    assert json.loads(left[redone]["decided"])["review"] == "redone"
+    assert {name for name in left.keys() & rows.keys() if desk.released_png(name) != pictures[name]} == {redone}
+    assert "nodule" not in "".join(path.read_text() for path in (desk.folder / "reports").glob("*.jsonl")).lower()
+    assert verify(desk.folder, accept_unknown_signer=True).intact
+    assert officer.get("/desk/decisions").text.count('<th scope="row">') == 4
+    assert before == desk.folder
+
+
+def test_the_header_of_a_film_stands_before_and_after(key, guard, tmp_path):
+    write_dicom(tmp_path / "export" / "0.dcm", InstitutionName=CANARIES[0])
+    updp.deidentify(tmp_path / "export", tmp_path / "out", policy=Policy.parse(NATIVE), key=key, workers=1)
+    desk = Desk(tmp_path / "out", key, classify=False)
+    desk._beside()
+    officer = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
+    page = officer.get(f"/desk/film/{film_of(desk)['release_id']}").text
+    rows = dict(re.findall(r'<th scope="row">([^<]+)</th>(.*?)</tr>', page))
+    assert rows["Institution Name"] == f'<td>{CANARIES[0]}</td><td><span class="gone-word">removed</span></td>'
+    assert rows["Modality"] == "<td>CR</td><td>CR</td>"
+    assert "YES" in rows["Patient Identity Removed"]
+    assert "added" in rows["Patient Identity Removed"]
 
 
 @pytest.mark.parametrize(

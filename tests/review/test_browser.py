@@ -292,6 +292,10 @@ def test_the_officer_compares_by_keyboard(desk_page, server, place):
     page.locator("#reading").filter(has_text="125 %").wait_for()
     page.keyboard.press("]")
     page.locator("#reading").filter(has_text="L 136").wait_for()
+    both = page.evaluate(PIXELS)
+    page.get_by_label("Released film").focus()
+    page.keyboard.press("ArrowRight")
+    drawn(page, both)  # one is moved, both follow
     for key in ("d", "e", "f"):
         page.keyboard.press(key)
     assert page.locator("[data-mode=plain]").get_attribute("aria-checked") == "true"
@@ -305,6 +309,22 @@ def test_the_officer_compares_by_keyboard(desk_page, server, place):
     page.go_back()
     page.wait_for_selector(f"body[data-shown='{before.partition(str(server.port))[2].partition('?')[0]}']")
     assert page.evaluate("() => window.same")  # no page was loaded anew
+
+
+def test_films_are_filtered_by_keyboard(desk_page, server):
+    page = desk_page
+    page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
+    page.wait_for_selector(".strip.here")
+    for count, finding in ((20, "Effusion"), (20, "Nodule"), (10, "none")):
+        page.locator("[name=finding]").press("ArrowDown")
+        page.wait_for_url(f"**/desk/wall?finding={finding}&*")
+        page.locator("#count").filter(has_text=f"{count} films").wait_for()
+        page.wait_for_selector("[name=finding]:focus")  # the next arrow key goes on from here
+    page.locator("[name=order]").select_option("nearest")
+    page.wait_for_url("**/desk/wall?finding=none&*order=nearest*")
+    page.wait_for_selector(".tile[href*='finding=none'][href*='order=nearest']")
+    page.locator("[name=finding]").press("Home")
+    page.wait_for_url("**/desk/wall?finding=&*")
 
 
 def test_of_two_films_asked_for_at_once_the_last_one_shows(desk_page, server, place):
