@@ -114,7 +114,10 @@ def desk_choice(**given):
 
 def test_a_token_opens_one_session(app, guard):
     token = guard.token("officer", "officer")
-    assert client(app).get("/enter/" + token, follow_redirects=False).status_code == 303
+    entered = client(app).get("/enter/" + token, follow_redirects=False)
+    assert entered.status_code == 303
+    cookie = entered.headers["set-cookie"].lower()
+    assert {"httponly", "samesite=strict", "path=/"} < set(cookie.split("; "))
     for wrong in (token, "guess"):
         again = client(app).get("/enter/" + wrong)
         assert again.status_code == 403
@@ -190,7 +193,8 @@ def test_pages_have_no_inline_script_or_style(officer, desk):
 
 def test_no_identifier_is_in_an_address_or_a_title(officer, desk):
     row = film_of(desk)
-    for path in ("/desk", "/desk/wall", f"/desk/film/{row['release_id']}", "/desk/quarantine"):
+    kept = desk.index.quarantine()[0]["ref"]
+    for path in ("/desk", "/desk/wall", f"/desk/film/{row['release_id']}", "/desk/quarantine", f"/desk/study/{kept}"):
         text = officer.get(path).text
         places = re.findall(r'(?:href|src|action|data-film)="([^"]*)"|<title>(.*?)</title>', text)
         assert not any(word in str(places) for word in CANARIES)

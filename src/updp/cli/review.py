@@ -83,7 +83,7 @@ def study_design(
     folder = located(release.absolute())
     place = source or noted_settings(folder.parent, opened).get("source")
     if place is None:
-        raise typer.BadParameter("give the source it was made from with --source; the run did not note where it is")
+        raise typer.BadParameter("give the source with --source; the run did not note it, or under another key")
     with Progress(console) as bar:
         plan = run(
             folder, Path(place), out,
