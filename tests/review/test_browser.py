@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from updp.release.verify import verify
 from updp.review.analyse import analyse, into_folder
 from updp.review.answers import Answers, BadAnswer
 from updp.review.index import Choice, Index
-from updp.review.plan import load_plan
+from updp.review.plan import load_plan, save_plan
 from updp.review.serve import Review, prepare
 
 from .test_answers import answer
@@ -242,6 +243,26 @@ def test_an_answer_taken_back_while_it_is_saved_shows_its_film_again(chromium, s
         rate(page, quality="1")
         page.locator("#finished").wait_for()
         assert Answers(study, plan).of("reader 1")[last].quality == 1
+
+
+def test_between_two_sessions_the_page_says_when_the_next_one_opens(chromium, study, plan):
+    slow = replace(plan, days=14)
+    save_plan(slow, study, Key(SECRET))
+    items, now = slow.reader("reader 1").items, dt.datetime.now(dt.UTC).isoformat()
+    last = next(n for n, item in enumerate(items) if item.session == 2) - 1
+    Answers(study, slow).add("reader 1", [answer(slow, "reader 1", n, at=now) for n in range(last)])
+    ready = prepare(None, Key(SECRET), study=study)
+    with served(ready):
+        page = context(chromium).new_page()
+        page.goto(ready.links[0].address)
+        shown(page, last)
+        rate(page)
+        page.locator("#finished").filter(has_text="Session 2 opens in 14 days").wait_for()
+        page.reload()
+        page.locator("#finished").filter(has_text="Session 2 opens in 14 days").wait_for()
+        assert page.locator("#film").is_hidden()
+        page.keyboard.press("Backspace")  # the last film of this session may be answered again
+        shown(page, last)
 
 
 def test_nobody_answers_for_a_film_that_is_not_in_sight(chromium, server, place):
