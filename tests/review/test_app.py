@@ -485,6 +485,7 @@ def test_the_officer_sees_before_and_after(officer, desk):
     assert '<mark class="kept">effusion</mark>' in page
     left = page[page.index("<h3>Released</h3>") :]
     assert "Quibblesworth" not in left
+    assert '<mark class="stands">' in left  # nobody takes the name in its place for the patient's
 
 
 def test_films_are_filtered_and_ordered(desk):
