@@ -49,7 +49,7 @@ from updp.review.serve import prepare
 out, study = map(Path, sys.argv[1:])
 ready = prepare(out, Key(bytes(range(32))), study=study, source=out.parent / "export", classify=False)
 if not ready.desk.index.has_originals():
-    ready.desk.index.keep_originals(ready.desk._studies())
+    ready.desk.index.keep_originals(ready.desk._studies(0))
 ready.desk.verification = ready.desk._verify()
 print(*(link.address for link in ready.links), flush=True)
 ready.server.run(sockets=[ready.listening])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -49,6 +50,18 @@ def test_a_simulated_study_runs_from_design_to_kappa(made, key_file, tmp_path):
     assert sorted(path.name for path in (tmp_path / "hand-out").iterdir()) == [
         f"simulated-reader-{n}" for n in (1, 2, 3)
     ]
+
+
+def test_a_study_finds_the_source_where_the_run_found_it_or_asks_for_it(made_once, key_file, tmp_path):
+    planned = call("study", "design", str(made_once / "out"), "--out", str(tmp_path / "study"), "--films", "4", "--key",
+                   key_file)  # fmt: skip
+    assert planned.exit_code == 0, planned.output
+    assert "3 readers, 4 patients, 9 readings each" in planned.output
+    shutil.copytree(made_once / "out", tmp_path / "out", ignore=shutil.ignore_patterns("settings.sealed"))
+    asked = call("study", "design", str(tmp_path / "out"), "--out", str(tmp_path / "none"), "--key", key_file)
+    assert asked.exit_code != 0
+    assert "--source" in asked.output
+    assert not (tmp_path / "none").exists()
 
 
 def test_review_prints_one_link_and_listens_on_this_computer_alone(made, key_file, monkeypatch):

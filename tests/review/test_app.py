@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import threading
 from contextlib import closing
 from dataclasses import replace
 
@@ -17,10 +18,15 @@ from PIL import Image
 pytest.importorskip("fastapi", reason="needs the extra `review`")
 from starlette.testclient import TestClient
 
-from tests.conftest import CANARIES
+import updp
+from tests.conftest import CANARIES, PLAIN, Hospital
 from tests.review.conftest import released, wait_until
+from tests.sources.exports import write_dicom
 from updp.core.keys import Key
+from updp.core.policy import Policy
 from updp.pipeline.decisions import Kind, read_decisions
+from updp.release import manifest
+from updp.release.gate import Check
 from updp.release.verify import verify
 from updp.review.answers import Answers, BadAnswer, check_turn
 from updp.review.app import Study, make_app
@@ -28,6 +34,7 @@ from updp.review.desk import Desk, NoDesk
 from updp.review.sessions import LIFETIME, BadProxy, BadToken, Guard, Proxy
 
 from .test_answers import answer
+from .test_design import NATIVE
 
 HOST = "127.0.0.1:8000"
 
@@ -107,7 +114,10 @@ def desk_choice(**given):
 
 def test_a_token_opens_one_session(app, guard):
     token = guard.token("officer", "officer")
-    assert client(app).get("/enter/" + token, follow_redirects=False).status_code == 303
+    entered = client(app).get("/enter/" + token, follow_redirects=False)
+    assert entered.status_code == 303
+    cookie = entered.headers["set-cookie"].lower()
+    assert {"httponly", "samesite=strict", "path=/"} < set(cookie.split("; "))
     for wrong in (token, "guess"):
         again = client(app).get("/enter/" + wrong)
         assert again.status_code == 403
@@ -183,7 +193,8 @@ def test_pages_have_no_inline_script_or_style(officer, desk):
 
 def test_no_identifier_is_in_an_address_or_a_title(officer, desk):
     row = film_of(desk)
-    for path in ("/desk", "/desk/wall", f"/desk/film/{row['release_id']}", "/desk/quarantine"):
+    kept = desk.index.quarantine()[0]["ref"]
+    for path in ("/desk", "/desk/wall", f"/desk/film/{row['release_id']}", "/desk/quarantine", f"/desk/study/{kept}"):
         text = officer.get(path).text
         places = re.findall(r'(?:href|src|action|data-film)="([^"]*)"|<title>(.*?)</title>', text)
         assert not any(word in str(places) for word in CANARIES)
@@ -319,6 +330,72 @@ def test_an_order_stays_while_films_are_measured(officer, desk):
     assert films("order=nearest&upto=1x") == films("order=nearest")
 
 
+def test_an_order_stays_when_films_were_made_anew(officer, desk):
+    rows = [row["release_id"] for row in desk.index.films(desk_choice())[1]]
+    with closing(desk.index._open()) as base, base:  # as after a decision: this film is another one now
+        base.execute("UPDATE films SET likeness = NULL WHERE release_id = ?", (rows[5],))
+    for asked in ("order=nearest", "order=nearest&upto=8", "order=nearest&upto=40"):
+        assert 'upto=5"' in officer.get(f"/desk/wall?{asked}").text
+    assert 'upto=3"' in officer.get("/desk/wall?order=nearest&upto=3").text
+
+
+def test_what_was_begun_before_the_release_was_made_anew_is_not_taken_for_the_new_one(desk, made, monkeypatch):
+    begun, made_anew = threading.Event(), threading.Event()
+
+    def old(failed=desk.verification):
+        begun.set()
+        assert made_anew.wait(300)
+        return replace(failed, checks=(Check("films", "failed", "another film"),))
+
+    desk.verification = None
+    with monkeypatch.context() as patched:
+        patched.setattr(desk, "_verify", old)
+        first = threading.Thread(target=desk._beside)
+        first.start()
+        assert begun.wait(300)
+    desk.apply()
+    wait_until(lambda: not desk.work.running)
+    made_anew.set()
+    first.join(300)
+    assert desk.verification.intact
+
+
+def test_measuring_that_was_begun_before_the_release_was_made_anew_says_and_writes_nothing(desk, monkeypatch):
+    begun, made_anew, likeness = threading.Event(), threading.Event(), desk._likeness
+
+    def slow(ref, film):
+        if not begun.is_set():
+            begun.set()
+            assert made_anew.wait(300)
+            raise KeyError(ref)
+        return likeness(ref, film)
+
+    with closing(desk.index._open()) as base, base:
+        base.execute("UPDATE films SET likeness = NULL")
+    monkeypatch.setattr(desk, "_likeness", slow)
+    first = threading.Thread(target=desk._beside)
+    first.start()
+    assert begun.wait(300)
+    desk.apply()
+    wait_until(lambda: not desk.work.running)
+    made_anew.set()
+    first.join(300)
+    assert desk.looking.error == ""
+    wait_until(lambda: desk.index.counts()["measured"] == 40)
+
+
+def test_a_thumbnail_of_a_film_that_is_made_anew_is_drawn_again(desk, monkeypatch):
+    (name,) = [row["release_id"] for row in desk.index.films(desk_choice())[1]][:1]
+    drawn = []
+    monkeypatch.setattr(desk, "_released_image", lambda file, mode: drawn.append(file) or Image.new("L", (8, 8)))
+    for _ in range(2):
+        desk.strip([name])
+    assert len(drawn) == 1
+    desk._turn += 1
+    desk.strip([name])
+    assert len(drawn) == 2
+
+
 def test_while_originals_are_looked_for_pages_say_so(officer, made, key, app, guard):
     desk = Desk(made / "out", key, classify=False)  # nothing was looked for yet
     new = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
@@ -408,6 +485,7 @@ def test_the_officer_sees_before_and_after(officer, desk):
     assert '<mark class="kept">effusion</mark>' in page
     left = page[page.index("<h3>Released</h3>") :]
     assert "Quibblesworth" not in left
+    assert '<mark class="stands">' in left  # nobody takes the name in its place for the patient's
 
 
 def test_films_are_filtered_and_ordered(desk):
@@ -468,12 +546,63 @@ def test_a_decision_is_logged_applied_and_the_release_verifies(officer, desk, ma
     assert state["work"]["error"] == ""
     assert state["pending"] == 0
     assert desk.index.film(row["release_id"]) is None
-    wait_until(lambda: desk.index.counts()["measured"] == 39)
+    assert desk.index.counts()["measured"] == 39  # of films that stay as they are; their originals are found again
+    wait_until(lambda: not officer.get("/desk/status").json()["seeking"])
     assert desk.index.original(film_of(desk)["ref"]) is not None
     assert verify(released(made), accept_unknown_signer=True).intact
     assert "kept-back-by-officer" in officer.get("/desk/quarantine").text
     assert "a ring" in officer.get("/desk/decisions").text
     assert "The release has it" in officer.get(f"/desk/study/{row['ref']}").text
+
+
+def test_every_kind_of_decision_is_taken_on_the_page_and_applied_together(key, guard, tmp_path):
+    hospital = Hospital(tmp_path / "export", films=6)
+    hospital.add(6, findings="Das Herz ist normal groß. Kein Pleuraerguss. Keine Stauung der Lunge.")
+    hospital.write()
+    policy = Policy.parse(PLAIN.replace("'keep'", "'pixelate'") + "[gate]\nmax_quarantined = 1.0\n")
+    before = updp.deidentify(hospital.root, tmp_path / "out", policy=policy, key=key, workers=1).folder
+    desk = Desk(tmp_path / "out", key, classify=False)
+    officer = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
+    (kept,) = desk.index.quarantine()
+    rows = {row["release_id"]: row for row in desk.index.films(desk_choice())[1]}
+    withheld, redone, told = list(rows)[:3]
+
+    def decided(ref: str, film: str = "", **form: str):
+        return officer.post("/desk/decide", data={"code": officer.code, "ref": ref, "film": film} | form)
+
+    assert "Release it without its report" in officer.get(f"/desk/study/{kept['ref']}").text
+    assert decided(kept["ref"], kind="release as is").status_code == 409  # a reason is written first
+    assert decided(kept["ref"], kind="release as is", words="read by a colleague").status_code == 200
+    assert decided(rows[withheld]["ref"], withheld, kind="keep back", words="a ring").status_code == 200
+    assert decided(rows[redone]["ref"], redone, kind="redo", strength="0.2").status_code == 200
+    assert decided(rows[told]["ref"], told, kind="PHI found", text="nodule").status_code == 200
+    pictures = {name: desk.released_png(name) for name in rows}
+    officer.post("/desk/apply", data={"code": officer.code})
+    wait_until(lambda: not officer.get("/desk/status").json()["work"]["running"])
+    assert desk.work.error == ""
+    left = {row["release_id"]: row for row in manifest.read(desk.folder)}
+    assert left.keys() == rows.keys() - {withheld} | {key.film("MRN7741982-6")}
+    assert not left[key.film("MRN7741982-6")]["has_report"]
+    assert json.loads(left[redone]["decided"])["review"] == "redone"
+    assert {name for name in left.keys() & rows.keys() if desk.released_png(name) != pictures[name]} == {redone}
+    assert "nodule" not in "".join(path.read_text() for path in (desk.folder / "reports").glob("*.jsonl")).lower()
+    assert verify(desk.folder, accept_unknown_signer=True).intact
+    assert officer.get("/desk/decisions").text.count('<th scope="row">') == 4
+    assert before == desk.folder
+
+
+def test_the_header_of_a_film_stands_before_and_after(key, guard, tmp_path):
+    write_dicom(tmp_path / "export" / "0.dcm", InstitutionName=CANARIES[0])
+    updp.deidentify(tmp_path / "export", tmp_path / "out", policy=Policy.parse(NATIVE), key=key, workers=1)
+    desk = Desk(tmp_path / "out", key, classify=False)
+    desk._beside()
+    officer = client(make_app(guard, {HOST}, desk)).come_in(guard, "officer", "officer")
+    page = officer.get(f"/desk/film/{film_of(desk)['release_id']}").text
+    rows = dict(re.findall(r'<th scope="row">([^<]+)</th>(.*?)</tr>', page))
+    assert rows["Institution Name"] == f'<td>{CANARIES[0]}</td><td><span class="gone-word">removed</span></td>'
+    assert rows["Modality"] == "<td>CR</td><td>CR</td>"
+    assert "YES" in rows["Patient Identity Removed"]
+    assert "added" in rows["Patient Identity Removed"]
 
 
 @pytest.mark.parametrize(

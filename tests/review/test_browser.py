@@ -11,7 +11,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from updp.release.verify import verify
 from updp.review.analyse import analyse, into_folder
 from updp.review.answers import Answers, BadAnswer
 from updp.review.index import Choice, Index
-from updp.review.plan import load_plan
+from updp.review.plan import load_plan, save_plan
+from updp.review.serve import Review, prepare
 
 from .test_answers import answer
 
@@ -54,6 +56,15 @@ ALL_BUT_ONE = """() => {
   const all = items.slice(0, -1).map(({ film }, item) => ({ item, film, ...same }));
   localStorage.setItem(`updp ${plan} ${reader}`, JSON.stringify(all));
 }"""
+#: Whether every row that the wall has made shows its films: then nothing more is asked for.
+FILLED = "() => !document.querySelector('.line.blank, .strip:not(.here)')"
+#: Whether a reader sees no film: only 0, and 255 of what is not transparent.
+BLACK = """() => {
+  const film = document.getElementById("film").getContext("2d");
+  return new Set(film.getImageData(0, 0, 300, 150).data).size === 2;
+}"""
+#: Until two frames are drawn.
+FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SCROLL = """() => new Promise((done) => {
   const wall = document.getElementById("wall");
   wall.addEventListener("scroll", done, { once: true });
@@ -83,7 +94,7 @@ def chromium():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = player.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -122,6 +133,18 @@ def server(place):
     yield made
     made.child.kill()
     made.child.wait()
+
+
+@contextmanager
+def served(ready: Review):
+    """A server in this process, until the block ends."""
+    thread = threading.Thread(target=ready.server.run, kwargs={"sockets": [ready.listening]}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ready.server.should_exit = True
+        thread.join(60)
 
 
 def context(chromium, **options):
@@ -187,7 +210,7 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
         saved(page, 9)
         assert page.locator("#place").inner_text() == f"Film 11 of {len(plan.readers[0].items)} · session 1"
         page.keyboard.press("Enter")  # nothing is rated yet
-        assert "Please answer" in page.locator("#message").inner_text()
+        page.locator("#message").filter(has_text="Please answer").wait_for()
         server.kill()
         rate(page)
         page.locator("#message").filter(has_text="not saved").wait_for()
@@ -195,6 +218,51 @@ def test_ten_films_by_keyboard_through_a_closed_browser_and_a_killed_server(chro
         assert [answer.quality for answer in base.of("reader 2").values()] == [1]
     finally:
         server.child.kill()
+
+
+def test_an_answer_taken_back_while_it_is_saved_shows_its_film_again(chromium, study, plan):
+    last = len(plan.reader("reader 1").items) - 1
+    Answers(study, plan).add("reader 1", [answer(plan, "reader 1", n) for n in range(last)])
+    ready = prepare(None, Key(SECRET), study=study)
+    with served(ready):
+        page, held = context(chromium).new_page(), []
+        page.route("**/read/answers", lambda route: held.append(route))
+        page.goto(ready.links[0].address)
+        shown(page, last)
+        rate(page)
+        page.locator("#place").filter(has_text=f"All {last + 1} films are read").wait_for()
+        page.keyboard.press("Backspace")
+        shown(page, last)
+        for one in held:
+            one.continue_()
+        saved(page, last)
+        page.evaluate(FRAMES)
+        assert page.locator("#finished").is_hidden()
+        assert page.locator("#film").is_visible()
+        page.unroute("**/read/answers")
+        rate(page, quality="1")
+        page.locator("#finished").wait_for()
+        assert Answers(study, plan).of("reader 1")[last].quality == 1
+
+
+def test_between_two_sessions_the_page_says_when_the_next_one_opens(chromium, study, plan):
+    slow = replace(plan, days=14)
+    save_plan(slow, study, Key(SECRET))
+    items, now = slow.reader("reader 1").items, dt.datetime.now(dt.UTC).isoformat()
+    last = next(n for n, item in enumerate(items) if item.session == 2) - 1
+    Answers(study, slow).add("reader 1", [answer(slow, "reader 1", n, at=now) for n in range(last)])
+    ready = prepare(None, Key(SECRET), study=study)
+    with served(ready):
+        page = context(chromium).new_page()
+        page.goto(ready.links[0].address)
+        shown(page, last)
+        rate(page)
+        page.locator("#finished").filter(has_text="Session 2 opens in 14 days").wait_for()
+        page.reload()
+        page.locator("#finished").filter(has_text="Session 2 opens in 14 days").wait_for()
+        assert page.locator("#film").is_hidden()
+        page.keyboard.press("Backspace")  # the last film of this session may be answered again
+        shown(page, last)
 
 
 def test_nobody_answers_for_a_film_that_is_not_in_sight(chromium, server, place):
@@ -213,8 +281,7 @@ def test_nobody_answers_for_a_film_that_is_not_in_sight(chromium, server, place)
     for _ in range(2):
         rate(page)
         message.wait_for()
-    black = "() => new Set(document.getElementById('film').getContext('2d').getImageData(0, 0, 300, 150).data).size"
-    assert page.evaluate(black) == 2  # 0, and 255 of what is not transparent
+    page.wait_for_function(BLACK)
     assert len(base.of("reader 2")) == begun + 1
     page.unroute(f"**/read/film/{second.film}")
     page.keyboard.press("Enter")
@@ -246,6 +313,10 @@ def test_the_officer_compares_by_keyboard(desk_page, server, place):
     page.locator("#reading").filter(has_text="125 %").wait_for()
     page.keyboard.press("]")
     page.locator("#reading").filter(has_text="L 136").wait_for()
+    both = page.evaluate(PIXELS)
+    page.get_by_label("Released film").focus()
+    page.keyboard.press("ArrowRight")
+    drawn(page, both)  # one is moved, both follow
     for key in ("d", "e", "f"):
         page.keyboard.press(key)
     assert page.locator("[data-mode=plain]").get_attribute("aria-checked") == "true"
@@ -259,6 +330,46 @@ def test_the_officer_compares_by_keyboard(desk_page, server, place):
     page.go_back()
     page.wait_for_selector(f"body[data-shown='{before.partition(str(server.port))[2].partition('?')[0]}']")
     assert page.evaluate("() => window.same")  # no page was loaded anew
+
+
+def test_films_are_filtered_by_keyboard(desk_page, server):
+    page = desk_page
+    page.goto(f"http://127.0.0.1:{server.port}/desk/wall")
+    page.wait_for_selector(".strip.here")
+    for count, finding in ((20, "Effusion"), (20, "Nodule"), (10, "none")):
+        page.locator("[name=finding]").press("ArrowDown")
+        page.wait_for_url(f"**/desk/wall?finding={finding}&*")
+        page.locator("#count").filter(has_text=f"{count} films").wait_for()
+        page.wait_for_selector("[name=finding]:focus")  # the next arrow key goes on from here
+    page.locator("[name=order]").select_option("nearest")
+    page.wait_for_url("**/desk/wall?finding=none&*order=nearest*")
+    page.wait_for_selector(".tile[href*='finding=none'][href*='order=nearest']")
+    page.locator("[name=finding]").press("Home")
+    page.wait_for_url("**/desk/wall?finding=&*")
+
+
+def test_of_two_films_asked_for_at_once_the_last_one_shows(desk_page, server, place):
+    index = Index(place / "made" / "out" / "review" / "desk.sqlite3", Key(SECRET))
+    wait_until(lambda: index.counts()["measured"] == FILMS)
+    first, second = (row["release_id"] for row in index.films(Choice())[1][:2])
+    page, held = desk_page, []
+    page.route(f"**/desk/film/{second}?*", lambda route: held.append(route))
+    page.goto(f"http://127.0.0.1:{server.port}/desk/film/{first}?order=release")
+    page.wait_for_selector(f"body[data-shown='/desk/film/{first}']")
+    page.keyboard.press("n")
+    page.wait_for_url(f"**/desk/film/{second}?*")
+    page.evaluate("() => { delete document.body.dataset.shown; }")
+    page.go_back()  # before the other one has come
+    page.wait_for_selector(f"body[data-shown='/desk/film/{first}']")
+    with (
+        page.expect_response(f"**/desk/film/{second}/original.png"),
+        page.expect_response(f"**/desk/film/{second}/released.png"),
+    ):
+        for one in held:
+            one.continue_()
+    page.evaluate(FRAMES)
+    assert first in page.locator(".facts").inner_text()
+    page.unroute(f"**/desk/film/{second}?*")
 
 
 def test_a_film_waits_for_its_original_and_keeps_what_was_typed(desk_page, server, place):
@@ -275,13 +386,15 @@ def test_a_film_waits_for_its_original_and_keeps_what_was_typed(desk_page, serve
         one.get_by_text("still being looked for").wait_for()
     other.locator("summary", has_text="Keep back").click()
     other.get_by_label("Why").fill("a ring")
+    other.get_by_label("Why").press("End")
     with closing(sqlite3.connect(path)) as base, base:
         base.execute("DROP TABLE originals")
         base.execute("ALTER TABLE found RENAME TO originals")
         base.execute("INSERT INTO about VALUES ('originals', 'kept')")
-    with other.expect_response("**/desk/status"):
-        page.wait_for_selector("canvas[data-shown] >> nth=1")
-    assert other.get_by_label("Why").input_value() == "a ring"
+    for one in (page, other):
+        one.wait_for_selector("canvas[data-shown] >> nth=1")
+    other.keyboard.type(" on it")  # the field is open and has the focus as before
+    assert other.get_by_label("Why").input_value() == "a ring on it"
     other.close()
 
 
@@ -322,7 +435,7 @@ PIXELS = "() => [...document.querySelectorAll('canvas[data-film]')].map((canvas)
 def drawn(page, before: list[str], *, changed: tuple[bool, bool] = (True, True)) -> list[str]:
     """The pixels of both films, once those of the last have changed."""
     page.wait_for_function(f"before => JSON.stringify(({PIXELS})()) !== JSON.stringify(before)", arg=before)
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(FRAMES)
     now = page.evaluate(PIXELS)
     assert tuple(old != new for old, new in zip(before, now, strict=True)) == changed
     return now
@@ -383,8 +496,6 @@ def test_films_are_dark_unless_somebody_chooses_light_and_other_pages_follow_the
 
 
 def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made_once, tmp_path):
-    from updp.review.serve import prepare
-
     shutil.copytree(made_once, tmp_path / "made")
     ready = prepare(tmp_path / "made" / "out", Key(SECRET), classify=False)
     with closing(sqlite3.connect(tmp_path / "made/out/review/desk.sqlite3")) as base, base:
@@ -394,16 +505,14 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
             "INSERT INTO films VALUES (?, ?, ?, 'p', 'PA', '|Effusion|', '', ?, '00000', 0, NULL, 0.5, NULL)",
             [(n, f"f{n}", f"q{n}", names[n % len(names)]) for n in range(10_000)],
         )
-    thread = threading.Thread(target=ready.server.run, kwargs={"sockets": [ready.listening]}, daemon=True)
-    thread.start()
-    try:
+    with served(ready):
         page = context(chromium, viewport={"width": 1280, "height": 800}).new_page()
         page.clock.install()  # how fast a scroll is does not depend on how busy the machine is
         page.goto(ready.links[0].address)
         page.goto(ready.links[0].address.partition("/enter")[0] + "/desk/wall")
         page.wait_for_selector(".strip.here")
         assert page.locator("#count").inner_text() == "10 000 films"
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(FILLED)
         asked = []
         page.on("request", lambda request: asked.append(request.url))
         page.clock.pause_at(dt.datetime.now() + dt.timedelta(hours=1))
@@ -417,9 +526,6 @@ def test_a_wall_of_ten_thousand_films_holds_only_what_is_in_sight(chromium, made
         page.wait_for_selector(".line:has(a[href^='/desk/film/f9999?']) .strip.here")
         assert page.locator(".tile").count() < 120
         assert page.locator("[aria-selected=true]").get_attribute("aria-posinset") == "10000"
-    finally:
-        ready.server.should_exit = True
-        thread.join(60)
 
 
 def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chromium, server, place, tmp_path):
@@ -430,16 +536,23 @@ def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chro
         for one in plan.readers
     }
     result = into_folder(analyse(plan, read), tmp_path)
+    index = Index(place / "made" / "out" / "review" / "desk.sqlite3", Key(SECRET))
+    wait_until(lambda: index.counts()["measured"] == FILMS)  # a page whose original is found later is drawn again
     page, base = desk_page, f"http://127.0.0.1:{server.port}"
     page.goto(f"{base}/desk/wall")
     page.wait_for_selector(".tile[href]")
     film = page.locator(".tile[href]").first.get_attribute("href")
     kept = page.goto(f"{base}/desk/quarantine") and page.locator("tbody a").first.get_attribute("href")
-    found = [
-        fault
-        for path in ("/desk", "/desk/wall", film, "/desk/quarantine", kept, "/desk/decisions", "/nowhere")
-        for fault in faults(page, base + path)
-    ]
+    places = {
+        "/desk": "#intact:not([data-waiting])",
+        "/desk/wall": ".strip.here",
+        film: "canvas[data-shown] >> nth=1",
+        "/desk/quarantine": "tbody",
+        kept: "h1",
+        "/desk/decisions": "#apply:not(:has([data-waiting]))",
+        "/nowhere": "h1",
+    }
+    found = [fault for path, ready in places.items() for fault in faults(page, base + path, ready)]
     reader = context(chromium).new_page()
     reader.goto(server.readers[2])
     shown(reader, 0)
@@ -448,7 +561,7 @@ def test_axe_finds_nothing_serious_on_any_page_in_light_and_dark(desk_page, chro
     assert found == []
 
 
-def faults(page, address: str, ready: str = "main") -> list[str]:
+def faults(page, address: str, ready: str = "h1") -> list[str]:
     """Serious and critical findings of axe at an address, in both themes; and what is wider than the window."""
     page.goto(address)
     page.wait_for_selector(ready)

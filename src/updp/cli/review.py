@@ -48,7 +48,7 @@ def review(
 @study_app.command("design")
 def study_design(
     release: Annotated[Path, typer.Argument(help="The output of `updp deidentify`, or the folder of films in it.")],
-    source: Annotated[Path, typer.Option(help="The source it was made from.")],
+    source: Annotated[Path | None, typer.Option(help="The source, if it is not where the run found it.")] = None,
     out: Annotated[Path, typer.Option(help="Where the study goes.")] = Path("study"),
     readers: Annotated[int, typer.Option(min=1, help="Readers.")] = 3,
     films: Annotated[int, typer.Option(min=4, help="Patients; each is read as original and as released film.")] = 120,
@@ -71,6 +71,7 @@ def study_design(
 ) -> None:
     """Plan a reader study: which films, for whom, in which order. Says what the study can show."""
     from updp.core.keys import Key, default_path
+    from updp.pipeline.run import noted_settings
     from updp.release.assemble import located
     from updp.review.answers import Answers
     from updp.review.design import design as run
@@ -79,9 +80,13 @@ def study_design(
 
     console = make_console()
     opened = Key.load(key or default_path())
+    folder = located(release.absolute())
+    place = source or noted_settings(folder.parent, opened).get("source")
+    if place is None:
+        raise typer.BadParameter("give the source with --source; the run did not note it, or under another key")
     with Progress(console) as bar:
         plan = run(
-            located(release.absolute()), source, out,
+            folder, Path(place), out,
             key=opened, readers=readers, films=films, design=design, findings=finding or (), washout=washout,
             repeats=repeats, days=days, seed=seed, simulated=simulated, vault=vault, layout=layout, progress=bar,
         )  # fmt: skip

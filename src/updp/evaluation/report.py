@@ -97,8 +97,8 @@ def evaluation_part(
     )
 
 
-def readers_part(study: Mapping[str, Any]) -> Markup:
-    """What a reader study adds to the page of a release (``updp.review.analyse``)."""
+def readers_part(study: Mapping[str, Any], alone: bool = False) -> Markup:
+    """What a reader study adds to the page of a release (``updp.review.analyse``); ``alone``: it is the whole page."""
     measured = _measured(study)
     metrics = dict.fromkeys(m.metric for m in measured)
     tables = [_readers_table(metric, [m for m in measured if m.metric == metric]) for metric in metrics]
@@ -106,7 +106,8 @@ def readers_part(study: Mapping[str, Any]) -> Markup:
     lead = next((m for m in whole if "majority vote" in str(m.regime)), whole[0] if whole else None)
     missing = [m for m in measured if not m.measured]
     template = _templates().get_template("readers.html.jinja")
-    return Markup(template.render(study=study, tables=tables, lead=lead, missing=missing, picture=_kappas(measured)))
+    picture = _kappas(measured)
+    return Markup(template.render(study=study, tables=tables, lead=lead, missing=missing, picture=picture, alone=alone))
 
 
 def _kappas(measured: Sequence[Measurement]) -> Markup | None:
@@ -125,7 +126,7 @@ def _kappas(measured: Sequence[Measurement]) -> Markup | None:
 
 def readers_page(study: Mapping[str, Any]) -> str:
     """A reader study as a page of its own."""
-    return _templates().get_template("study.html.jinja").render(part=readers_part(study))
+    return _templates().get_template("study.html.jinja").render(part=readers_part(study, alone=True))
 
 
 #: How the regime of a kappa between the two films of a patient begins.

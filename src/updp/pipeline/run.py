@@ -668,6 +668,14 @@ def _begin(out: Path, identity: dict[str, Any], kernels: dict[str, str]) -> None
         raise explain(error) from None
 
 
+def noted_settings(out: Path, key: Key) -> dict[str, Any]:
+    """Source and full policy as a run noted them; nothing where it did not, or with another key."""
+    try:
+        return vault.unseal(out / SETTINGS, key)[0]
+    except (OSError, vault.BadVault, IndexError):
+        return {}
+
+
 def _note_settings(out: Path, source: str | Path, policy: Policy, key: Key) -> None:
     """Keep what the review page needs to make single films again, sealed: blocked terms and paths may name people."""
     place = address_of(source) or str(local_path(source).absolute())

@@ -171,7 +171,7 @@ class Answers:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            base = sqlite3.connect(self.path, timeout=10)
+            base = sqlite3.connect(self.path, timeout=60)
             base.execute("PRAGMA journal_mode=WAL")
             base.execute("PRAGMA synchronous=FULL")
         except sqlite3.Error:

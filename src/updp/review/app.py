@@ -28,7 +28,7 @@ from updp.pipeline.decisions import OVERRULED, BadDecision, Decision, Kind
 from updp.pipeline.stations import whereabouts
 from updp.release.assemble import finished
 from updp.review.answers import Answers, BadAnswer, check_turn, read_answer
-from updp.review.before_after import header_rows, marked_after, marked_before
+from updp.review.before_after import header_rows, marked_after, marked_before, removed
 from updp.review.desk import LARGE, THUMB, Desk, NoDesk
 from updp.review.index import ORDERS, Choice
 from updp.review.pages import templates
@@ -373,6 +373,7 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
         row = dict.fromkeys(_FIELDS) | row
         sections = desk.policy.report.sections
         report = shown.before.report if shown.before else None
+        gone = removed(report, desk.cleaner, shown.known, sections) if report else {}
         reason = row.get("reason")
         last, lines = desk.decisions.last(row["ref"] or ""), desk.decisions.lines
         return page(
@@ -385,8 +386,8 @@ def _add_desk(app: FastAPI, desk: Desk, page: Callable[..., Response]) -> None:
             has_original=shown.before is not None and shown.before.pixels is not None,
             header=header_rows(shown.before.header, shown.header) if shown.before and shown.before.header else [],
             released_header=shown.header is not None,
-            told=marked_before(report, desk.cleaner, shown.known, sections) if report else [],
-            left=marked_after(shown.report) if shown.report else [],
+            told=marked_before(report, gone) if report else [],
+            left=marked_after(shown.report, report, gone) if shown.report else [],
             repair=REPAIR[Reason(reason)] if reason else "",
             way=OVERRULED.get(Reason(reason)) if reason else None,
             last=last,

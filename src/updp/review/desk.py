@@ -39,11 +39,10 @@ from updp.pipeline.decisions import (
     pending,
     read_decisions,
 )  # fmt: skip
-from updp.pipeline.run import SETTINGS
+from updp.pipeline.run import noted_settings
 from updp.pipeline.stations import whereabouts
 from updp.release.assemble import Outcome, finished
 from updp.release.signature import public_key
-from updp.release.vault import BadVault, unseal
 from updp.release.verify import Verification, verify
 from updp.review.aside import aside
 from updp.review.index import Index, Measures
@@ -119,7 +118,7 @@ class Desk:
         self.run = _json(self.out / "run.json")
         if self.run.get("key") not in (None, key.fingerprint):
             raise NoDesk("this run was made with another key; give its own with --key")
-        settings = self._settings()
+        settings = noted_settings(self.out, key)
         self.policy = self._policy(settings, ended.folder)
         self.layout = layout or self.run.get("layout")
         place = source or (Path(settings["source"]) if settings.get("source") else None)
@@ -132,6 +131,7 @@ class Desk:
         self._source: Source | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._turn = 0  # of making the release anew: what began in another turn is about another release
         self._strip = lru_cache(maxsize=128)(self._make_strip)
         self._decisions: tuple[tuple[int, int], Decisions] | None = None
         self._bring_up_to_date()
@@ -143,13 +143,6 @@ class Desk:
 
     def _verify(self) -> Verification:
         return aside(verify, self.folder, trusted=public_key(self.key))
-
-    def _settings(self) -> dict[str, Any]:
-        """Source and full policy as the run noted them; nothing of an output that is older than the note."""
-        try:
-            return unseal(self.out / SETTINGS, self.key)[0]
-        except (OSError, BadVault, IndexError):
-            return {}
 
     def _policy(self, settings: dict[str, Any], folder: Path) -> Policy:
         try:
@@ -198,27 +191,38 @@ class Desk:
 
     def _beside(self) -> None:
         """Check the release, find the originals and measure films, as far as that was not done before."""
+        turn, looking = self._turn, Work("finding originals")
         try:
             if self.verification is None:
-                self.verification = self._verify()
+                self._take(turn, verification=self._verify())
             if self.source is not None:
-                self.looking = Work("finding originals", running=True)
+                looking.running = True
+                self._take(turn, looking=looking)
                 if not self.index.has_originals():
-                    self.index.keep_originals(self._studies())
-                self._measure()
+                    self.index.keep_originals(self._studies(turn))
+                self._measure(turn, looking)
         except _Stopped:
             pass
         except Exception as error:  # whatever goes wrong is shown on the page, not only in a log
             log.debug("desk: %s", whereabouts(error))
             own = type(error).__module__.startswith("updp.")
-            self.looking.error = str(error) if own else f"unexpected {type(error).__name__}"
+            looking.error = str(error) if own else f"unexpected {type(error).__name__}"
+            with contextlib.suppress(_Stopped):
+                self._take(turn, looking=looking)
         finally:
-            self.looking.running = False
+            looking.running = False
 
-    def _go_on(self) -> None:
+    def _go_on(self, turn: int) -> None:
         """Stop looking when the server ends, or when the films are being made anew: it begins again afterwards."""
-        if self._stop.is_set() or self.work.running:
+        if self._stop.is_set() or self._turn != turn:
             raise _Stopped
+
+    def _take(self, turn: int, **found: Any) -> None:
+        """Keep what was found, unless the release is being made anew or was since: then it is about another one."""
+        with self._lock:
+            self._go_on(turn)
+            for name, value in found.items():
+                setattr(self, name, value)
 
     @property
     def seeking(self) -> bool:
@@ -233,25 +237,26 @@ class Desk:
             self._source = open_under(self.policy, self.source_path, self.layout, self.run.get("limit"))
         return self._source
 
-    def _studies(self) -> Iterator[tuple[str, Study]]:
+    def _studies(self, turn: int) -> Iterator[tuple[str, Study]]:
         assert self.source is not None
         for item in self.source:
-            self._go_on()
+            self._go_on(turn)
             if isinstance(item, Study):
                 yield self.key.ref(item.film_id), item
 
-    def _measure(self) -> None:
+    def _measure(self, turn: int, looking: Work) -> None:
         """How near every film is to its original: the correlation of both at 64 pixels."""
-        self.looking = Work("measuring films", total=self.index.counts()["films"], running=True)
+        looking.name, looking.total = "measuring films", self.index.counts()["films"]
         judge = _judge(self.policy) if self.classify else None
         while rows := self.index.unmeasured():
             values = {}
             for row in rows:
-                self._go_on()
+                self._go_on(turn)
                 values[row["release_id"]] = self._measured(row, judge)
-            self._go_on()
-            self.index.measured(values)
-            self.looking.done += len(values)
+            with self._lock:  # the films cannot be made anew between asking and writing
+                self._go_on(turn)
+                self.index.measured(values)
+            looking.done += len(values)
 
     def _measured(self, row: dict[str, Any], judge: Any) -> Measures:
         film = self.released_pixels(row["file_name"])
@@ -288,9 +293,10 @@ class Desk:
     def strip(self, names: Sequence[str], side: int = THUMB, gap: int = 0) -> bytes | None:
         """The films of these release ids beside each other, each of ``side`` pixels; None if the release has none."""
         files = self.index.file_names(names)
-        return self._strip(tuple(files.get(name, "") for name in names), side, gap) if files else None
+        return self._strip(self._turn, tuple(files.get(name, "") for name in names), side, gap) if files else None
 
-    def _make_strip(self, file_names: tuple[str, ...], side: int, gap: int) -> bytes:
+    def _make_strip(self, turn: int, file_names: tuple[str, ...], side: int, gap: int) -> bytes:
+        """A film that is made anew may keep its name, so what was drawn in another ``turn`` is not shown again."""
         from PIL import Image, ImageOps
 
         mode = "L" if domain_of(self.policy).channels == 1 else "RGB"
@@ -451,6 +457,8 @@ class Desk:
             if self.source_path is None:
                 raise BadDecision("without its source nothing can be made again; start with --source")
             self.work = Work("making the release again", running=True)
+            self._turn += 1
+            self.verification = None  # what was checked is another release
         threading.Thread(target=self._apply, daemon=True).start()
 
     def _apply(self) -> None:
@@ -473,13 +481,14 @@ class Desk:
                 progress=progress,
             )
             self._bring_up_to_date()
-            self._strip.cache_clear()
             self.verification = self._verify()
         except Exception as error:  # shown on the page
             log.debug("apply: %s", whereabouts(error))
             own = type(error).__module__.startswith("updp.")
             self.work.error = str(error) if own else f"unexpected {type(error).__name__}; start it again"
         finally:
+            self._turn += 1
+            self._strip.cache_clear()
             self.work.running = False
         self._beside()
 

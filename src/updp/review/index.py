@@ -103,7 +103,7 @@ class Index:
         self.path, self.key = path, key
 
     def _open(self) -> sqlite3.Connection:
-        base = sqlite3.connect(self.path, timeout=10)
+        base = sqlite3.connect(self.path, timeout=60)
         base.row_factory = sqlite3.Row
         base.execute("PRAGMA journal_mode=WAL")
         base.execute("PRAGMA synchronous=NORMAL")
@@ -273,10 +273,11 @@ class Index:
 
     def settled(self, choice: Choice) -> Choice:
         """A choice whose order stays: by what is measured now, whatever is measured later."""
-        if choice.upto is not None or choice.sorting() == "place":
+        if choice.sorting() == "place":
             return choice
         (row,) = self._ask("SELECT min(place) AS place FROM films WHERE likeness IS NULL")
-        return replace(choice, upto=row["place"])
+        known = [place for place in (choice.upto, row["place"]) if place is not None]  # films made anew have no measure
+        return replace(choice, upto=min(known, default=None))
 
     def measured(self, values: Mapping[str, Measures]) -> None:
         """Keep likeness and how well findings are seen, by release id."""

@@ -3,7 +3,7 @@
 (() => {
   const apply = document.getElementById("apply"), intact = document.getElementById("intact");
   const running = apply && apply.dataset.running;
-  const waiting = intact && intact.textContent.includes("checking");
+  const waiting = intact && intact.dataset.waiting;
   if (!running && !waiting) return;
   const ask = async () => {
     const answer = await fetch("/desk/status", { headers: { accept: "application/json" } }).catch(() => null);
@@ -16,8 +16,9 @@
       bar.max = now.work.total || 1;
       bar.value = now.work.done;
     } else if (now.intact !== null) {
-      if (!now.intact) return location.reload();
+      if (!now.intact || apply) return location.reload();
       intact.textContent = "intact: every file is as it was signed";
+      delete intact.dataset.waiting;
       return;
     }
     setTimeout(ask, 700);

@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const main = document.getElementById("main"), ahead = new Map(), AHEAD = 4;
-  let page, viewer, modes, turning = false;
+  let page, viewer, modes, turning = "";
 
   const bitmap = async (address) => {
     const answer = await fetch(address);
@@ -49,13 +49,24 @@
     })));
     if (page.dataset.seeking) setTimeout(seek, 1000, page);
   };
-  // The original is still being looked for: show the page again when it may be found, unless something was typed.
+  // The original is still being looked for: show the page again when it may be found.
   const seek = async (from) => {
     if (page !== from) return;
     const answer = await fetch("/desk/status", { headers: { accept: "application/json" } }).catch(() => null);
     if (!answer?.ok || (await answer.json()).seeking) return setTimeout(seek, 1000, from);
-    const fields = [...page.querySelectorAll("textarea, input:not([type=hidden])")];
-    if (page === from && !turning && fields.every((field) => field.value === field.defaultValue)) turn(location.pathname + location.search);
+    if (page === from && !turning) turn(location.pathname + location.search);
+  };
+  // What an officer has opened or typed stays where the same study is shown again.
+  const keep = (part) => {
+    const [old, made] = [page, part.querySelector("#study")].map((one) => one.querySelector("[data-decide]"));
+    if (old.dataset.decide !== made.dataset.decide) return null;
+    const field = document.activeElement, facts = page.querySelector(".facts").scrollTop;
+    made.replaceWith(old);
+    return () => {
+      page.querySelector(".facts").scrollTop = facts;
+      if (old.contains(field)) field.focus({ preventScroll: true });
+      return old.contains(field);
+    };
   };
   const choose = (mode) => {
     const button = modes.find((one) => one.dataset.mode === mode);
@@ -66,18 +77,20 @@
     if (legend) legend.hidden = mode !== "difference";
   };
   const turn = async (address) => {
-    turning = true;
+    turning = address;
     try {
       const [part, films] = await fetched(address);
       ahead.delete(address); // what is decided on the page changes it
+      if (turning !== address) return; // another one was asked for meanwhile
+      const kept = keep(part);
       main.replaceChildren(...part.childNodes);
       begin(films);
-      main.focus({ preventScroll: true });
-    } catch { location.href = address; } finally { turning = false; }
+      if (!kept?.()) main.focus({ preventScroll: true });
+    } catch { location.href = address; } finally { if (turning === address) turning = ""; }
   };
   const go = (id) => {
     const address = place(id);
-    if (!address || turning) return;
+    if (!address || turning === address) return;
     performance.mark("asked " + address.split("?")[0]);
     history.pushState(null, "", address);
     turn(address);

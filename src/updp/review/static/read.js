@@ -107,9 +107,9 @@
     return Math.max(0, Math.ceil(study.days - (Date.now() - Date.parse(before.at)) / 864e5));
   };
   const note = by("finished");
-  const finish = async (title, words) => {
+  const finish = async (n, title, words) => {
     if (saving) await saving;
-    if (drafts.size) return; // the last answer was not saved, and its film is back
+    if (item !== n) return; // the last answer was not saved, or was taken back, and its film is back
     note.hidden = false;
     note.querySelector("h2").textContent = title;
     note.querySelector("p").textContent = words;
@@ -123,12 +123,12 @@
     delete document.body.dataset.shown;
     if (n >= study.items.length) {
       by("place").textContent = `All ${study.items.length} films are read`;
-      return finish("Thank you, that was the last film.", packed ? "Save your answers to a file and send it to the hospital." : "Everything is saved. You may close this page.");
+      return finish(n, "Thank you, that was the last film.", packed ? "Save your answers to a file and send it to the hospital." : "Everything is saved. You may close this page.");
     }
     const wait = early(n);
     if (wait) {
       by("place").textContent = `${n} of ${study.items.length} films are read`;
-      return finish(`Session ${study.items[n].session} opens in ${wait} ${wait === 1 ? "day" : "days"}.`, "A pause between sessions keeps films from being remembered. Everything is saved.");
+      return finish(n, `Session ${study.items[n].session} opens in ${wait} ${wait === 1 ? "day" : "days"}.`, "A pause between sessions keeps films from being remembered. Everything is saved.");
     }
     note.hidden = true;
     by("film").hidden = rows.hidden = by("answer").disabled = false;
@@ -146,7 +146,7 @@
       if (item !== n) return;
       viewer.reset();
       viewer.show(0, bitmap);
-      requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.shown = n; performance.mark("shown-" + n); }));
+      requestAnimationFrame(() => requestAnimationFrame(() => { if (item === n) document.body.dataset.shown = n; performance.mark("shown-" + n); }));
     } catch (error) {
       if (item !== n) return;
       message.textContent = unreached(error, "The film cannot be shown", "Press Enter to try again.");

@@ -5,7 +5,12 @@
 (() => {
   const wall = document.getElementById("wall"), sheet = document.getElementById("sheet"), pane = document.getElementById("pane");
   const filters = document.getElementById("filters"), { query, measured } = wall.dataset;
-  filters.addEventListener("change", () => filters.requestSubmit());
+  // A choice loads the page again; who chooses by arrow keys stays in the field.
+  const CHOSEN = "updp-filter";
+  filters.addEventListener("change", (event) => {
+    try { sessionStorage.setItem(CHOSEN, event.target.name); } catch { /* the wall has the focus */ }
+    filters.requestSubmit();
+  });
   const CHUNK = 120, LABEL = 26, GAP = 10, AHEAD = 3, BEHIND = 1, SOON = 8; // films, pixels, rows
   const FAST = 7, REST = 90, BUDGET = 4; // pixels per millisecond; milliseconds until it is over, and for rows in a frame
   const { total, rows } = JSON.parse(wall.dataset.first);
@@ -174,5 +179,7 @@
   measure();
   if (kept) choose(kept);
   new ResizeObserver(() => { if (wall.clientHeight !== seen || Math.floor(wall.clientWidth / columns) !== side) measure(); }).observe(wall);
-  wall.focus({ preventScroll: true });
+  let field = null;
+  try { field = filters.elements[sessionStorage.getItem(CHOSEN)]; sessionStorage.removeItem(CHOSEN); } catch { /* the wall */ }
+  (field || wall).focus({ preventScroll: true });
 })();
