@@ -593,6 +593,8 @@ def test_a_hand_out_works_as_a_file_and_its_answers_come_back(chromium, place, t
     page.goto((folder / "index.html").as_uri())
     for n in range(3):
         shown(page, n)
+        page.keyboard.press("}")
+        page.locator("#reading").filter(has_text="W 271 · L 128 · 100 %").wait_for()  # the next film begins anew
         rate(page, quality=str(n + 1))
     shown(page, 3)
     page.reload()  # the browser keeps what was answered

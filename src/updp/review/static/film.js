@@ -29,9 +29,7 @@
     page = document.getElementById("study");
     modes = [...page.querySelectorAll("[data-mode]")];
     const canvases = [...page.querySelectorAll("canvas[data-film]")], reading = document.getElementById("reading");
-    viewer = new Viewer(canvases, (v) => {
-      reading.textContent = `W ${Math.round(v.width)} · L ${Math.round(v.level)} · ${Math.round(v.zoom * 100)} %`;
-    });
+    viewer = new Viewer(canvases, (v) => { reading.textContent = v.words; });
     const shown = canvases.map(async (canvas, n) => {
       const film = films ? films[n] : await bitmap(canvas.dataset.film);
       if (!film) { canvas.setAttribute("aria-label", "The film cannot be shown"); return; }

@@ -84,7 +84,7 @@
   const given = (field) => field.querySelector("input:checked")?.value;
 
   // -- films, a few ahead ---------------------------------------------------------------------------------------------
-  const viewer = new Viewer([by("film")]), films = new Map();
+  const viewer = new Viewer([by("film")], (v) => { by("reading").textContent = v.words; }), films = new Map();
   const fetched = (n) => {
     if (n >= study.items.length || n < 0) return null;
     if (!films.has(n)) films.set(n, store.film(study.items[n].film).catch((error) => { films.delete(n); throw error; }));

@@ -17,6 +17,9 @@ class Viewer {
     this.stale = true;
   }
 
+  // Window, level and zoom.
+  get words() { return `W ${Math.round(this.width)} · L ${Math.round(this.level)} · ${Math.round(this.zoom * 100)} %`; }
+
   // A film as an ImageBitmap; its values are taken from it once. A colour photo also has grey values, for edges and the
   // difference.
   show(n, bitmap) {
