@@ -17,6 +17,8 @@ from updp.evaluation.probes.base import Budget, MethodUse
 from updp.evaluation.report import CURVES, curve_points
 from updp.release.gate import judge
 
+pytestmark = pytest.mark.numeric
+
 ATTACKS = [name for name in PROBES if ".attacks." in PROBES.module_of(name) and not PROBES[name].domains]
 
 

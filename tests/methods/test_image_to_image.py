@@ -8,6 +8,8 @@ from tests.methods.films import streams, studies
 from updp.core.reasons import Reason
 from updp.methods import make_method
 
+pytestmark = pytest.mark.numeric
+
 
 def image_to_image(pack, **more):
     return make_method("image-to-image", {"pack": pack, "steps": 3, **more})

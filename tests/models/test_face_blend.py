@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from tests.training.small_faces import invented
 from updp.domains.face.frame import GOAL
 from updp.models.face_blend import blend, kept_region, seen_region
 from updp.training.face_stages import as_tensor
+
+pytestmark = pytest.mark.numeric
 
 SIDE = 64
 FILMS = as_tensor(invented(4, SIDE)[0])

@@ -8,6 +8,8 @@ from updp.models.samplers import alpha, sigma
 from updp.models.vlm import VisionLanguage
 from updp.training.tokenizer import train_tokenizer
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def generator():

@@ -3,6 +3,8 @@ import torch
 
 from updp.models.lapped import LappedAutoencoder, grain
 
+pytestmark = pytest.mark.numeric
+
 WIDTHS = (16, 16, 8, 8, 8)
 
 

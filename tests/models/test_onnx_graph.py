@@ -9,6 +9,8 @@ import torch
 from updp.models import recognisers
 from updp.models.onnx_graph import OnnxGraph, UnknownGraph
 
+pytestmark = pytest.mark.numeric
+
 
 def test_a_file_that_is_no_network_is_refused(tmp_path):
     for raw in (b"", b"\x3f\x00 no network", b"\x3a\xff\x7f"):

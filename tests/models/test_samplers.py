@@ -3,6 +3,8 @@ import torch
 
 from updp.models.samplers import Sampling, alpha, ddim, dpm_solver, sigma, time_grid
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize("grid", ["even", "cosine", "log_snr"])
 @pytest.mark.parametrize("start", [1.0, 0.4])

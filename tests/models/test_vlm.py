@@ -4,6 +4,8 @@ import torch
 from updp.models.vlm import VisionLanguage
 from updp.training.tokenizer import train_tokenizer
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def vlm():

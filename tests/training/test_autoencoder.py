@@ -20,6 +20,8 @@ from updp.training.autoencoder import (
 from updp.training.corpus import prepare_corpus
 from updp.training.loop import StageConfig, run_stage
 
+pytestmark = pytest.mark.numeric
+
 MODEL = {"channels": 6, "widths": [16, 16, 8, 8, 8]}
 STEPS = StageConfig(steps=8, batch=4, rate=1e-3, warmup=1, momentum=0.7)
 

@@ -12,6 +12,8 @@ from updp.models import load_pack
 from updp.training.face_recipe import FacePackConfig, train_face_pack
 from updp.training.face_stages import as_tensor
 
+pytestmark = pytest.mark.numeric
+
 
 def test_a_pack_of_faces_fills_its_roles_and_opens_again(tmp_path):
     made = small_faces.pack(tmp_path / "tiny-faces")

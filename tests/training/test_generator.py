@@ -22,6 +22,8 @@ from updp.training.loop import StageConfig, TrainingError, run_stage
 from updp.training.prompts import ATTRIBUTES
 from updp.training.tokenizer import train_tokenizer
 
+pytestmark = pytest.mark.numeric
+
 MODEL = {"widths": [32, 32], "context": 32, "layers": 1, "heads": 2, "length": 16, "sentence_layers": 2}
 
 

@@ -5,6 +5,8 @@ import torch
 from updp.domains.chest.labels import FINDINGS
 from updp.training.listening import SIDED, asked, listening_figures
 
+pytestmark = pytest.mark.numeric
+
 
 class Judge:
     """Sees a finding in the brightness of its own row, wherever it lies."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from updp.models.backbone import EfficientNetLite0
 from updp.training.corpus import Corpus
 from updp.training.looks import Looks
+
+pytestmark = pytest.mark.numeric
 
 
 def corpus(films: int = 6) -> Corpus:

@@ -1,8 +1,11 @@
+import pytest
 import torch
 from torch import nn
 
 from updp.models.generator import UNet
 from updp.training.muon import Muon, orthogonal, takes
+
+pytestmark = pytest.mark.numeric
 
 
 def test_an_update_has_singular_values_near_one_whichever_side_is_longer():

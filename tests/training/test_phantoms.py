@@ -5,6 +5,8 @@ from torch.nn import functional
 
 from updp.training.phantoms import DIAMETERS, disc, matched_filter, phantom_figures, responses, share
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.fixture(scope="module")
 def films():

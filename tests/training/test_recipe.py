@@ -287,7 +287,10 @@ def test_configuration_from_toml_changes_only_what_it_names(tmp_path):
     with pytest.raises(ValueError, match="split is one of hash, halves, not 'thirds'"):
         PackConfig(split="thirds")
     file.write_text("colour = 1\n")
-    with pytest.raises(ValueError, match="unknown configuration keys: colour"):
+    with pytest.raises(ValueError, match="no configuration key 'colour'; there are: name, size"):
+        PackConfig.read(file)
+    file.write_text("[generator]\nstps = 1\n")
+    with pytest.raises(ValueError, match="no key of stage generator 'stps'; did you mean 'steps'"):
         PackConfig.read(file)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from tests.training.miniature import SIZE, TINY, studies
@@ -10,6 +11,8 @@ from updp.models.vlm import VisionLanguage
 from updp.training.corpus import prepare_corpus
 from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import film_features, fit_heads, missing_words
+
+pytestmark = pytest.mark.numeric
 
 
 def test_films_come_nearer_to_texts_that_describe_them(tmp_path):

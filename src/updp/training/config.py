@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from updp.core.registry import unknown
 from updp.training.corpus import RULES, Rule
 from updp.training.loop import StageConfig
 
@@ -37,6 +39,12 @@ class BadConfig(ValueError):
     """What was asked of a training or a bench does not exist; the message says what does."""
 
 
+def _check(kind: str, given: Iterable[str], config: Config | StageConfig) -> None:
+    known = [f.name for f in fields(config)]
+    if wrong := [name for name in given if name not in known]:
+        raise BadConfig(unknown(kind, wrong[0], known))
+
+
 @dataclass(frozen=True)
 class Config:
     """What the recipes of packs share: keys from a file or a call, stages as tables of changes."""
@@ -55,14 +63,11 @@ class Config:
 
     def but(self, **changes: Any) -> Self:
         """This configuration with some keys changed; stages may be given as tables of changes."""
-        known = {f.name for f in fields(self)}
-        if unknown := set(changes) - known:
-            raise BadConfig(
-                f"unknown configuration keys: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}"
-            )
+        _check("configuration key", changes, self)
         for name, value in changes.items():
             stage = getattr(self, name)
             if isinstance(stage, StageConfig) and isinstance(value, dict):
+                _check(f"key of stage {name}", value, stage)
                 changes[name] = replace(stage, **value)
         return replace(self, **changes)
 

@@ -2,7 +2,7 @@
 
 Every direction of a matrix then moves by the same amount, which a small U-Net learns from in fewer samples than AdamW
 needs. A convolution kernel is the matrix of its outputs by all its inputs. The size of an update is that of AdamW
-(Liu et al. 2025, arXiv 2502.16982), so that both share one learning rate.
+(Liu et al. 2025, arXiv 2502.16982), so that both share one learning rate. ``torch.optim.Muon`` takes matrices alone.
 """
 
 from __future__ import annotations

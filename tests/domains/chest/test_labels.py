@@ -45,5 +45,5 @@ def test_a_label_without_phrases_is_said_by_its_name():
 
 
 def test_a_name_for_two_labels_is_refused():
-    with pytest.raises(ValueError, match="two things"):
+    with pytest.raises(ValueError, match="stands for two labels"):
         LabelTable([Label("a", synonyms=("x",)), Label("b", synonyms=("X",))])

@@ -10,6 +10,8 @@ from tests.methods.tiny_weights import films, streams, studies
 from updp.methods import UnknownMethod, make_method
 from updp.methods.dcm.method import DCMDeID, MedicalCode, block, cell_saliency, compensate, sentences, similarity
 
+pytestmark = pytest.mark.numeric
+
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**16))
 @settings(max_examples=60, deadline=None)

@@ -16,6 +16,8 @@ from updp.methods.face_space.swaps import face_region
 from updp.training.face_recipe import train_face_pack
 from updp.training.face_stages import as_tensor
 
+pytestmark = pytest.mark.numeric
+
 TURNED_BACK, NOT = ("fit", "personal", "riddle"), ("disguise", "deepprivacy", "ciagan")
 
 

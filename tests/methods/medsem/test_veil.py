@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from tests.training import small_faces
@@ -10,6 +11,8 @@ from updp.methods.invented_face.passwords import LENGTH
 from updp.methods.medsem import veil
 from updp.models.faces import ColourBlocks
 from updp.training.face_stages import as_tensor
+
+pytestmark = pytest.mark.numeric
 
 WORD = bytes(range(LENGTH))
 CELLS = small_faces.SIDE // 8

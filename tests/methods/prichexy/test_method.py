@@ -8,6 +8,8 @@ from tests.methods.tiny_weights import films, streams, studies
 from updp.methods import UnknownMethod, make_method
 from updp.methods.prichexy.method import PriCheXyNet, identity_grid, sampling_grid, smooth, warp
 
+pytestmark = pytest.mark.numeric
+
 
 def field(side=64, seed=0):
     return torch.rand(2, 2, side, side, generator=torch.Generator().manual_seed(seed)) * 2 - 1

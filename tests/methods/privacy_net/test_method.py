@@ -1,10 +1,13 @@
 """Privacy-Net: an encoded picture in the film's own shape."""
 
 import numpy as np
+import pytest
 import torch
 
 from tests.methods.tiny_weights import films, streams, studies
 from updp.methods.privacy_net.method import Encoder, PrivacyNet
+
+pytestmark = pytest.mark.numeric
 
 
 def test_an_untrained_encoder_gives_the_film_itself():

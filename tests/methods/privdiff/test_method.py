@@ -11,6 +11,8 @@ from updp.methods.privdiff.method import AGES, Denoiser, PrivDiffNet, age_group,
 from updp.methods.privdiff.spg import BRANCHES, coefficients, guided
 from updp.models import PackError
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize(("w_d", "w_s"), [(2.0, (1.0,)), (3.0, (-0.5, 0.5)), (7.5, (1.0, 1.0, 1.0)), (0.0, (0.0,))])
 def test_guidance_weights_sum_to_one(w_d, w_s):

@@ -14,6 +14,8 @@ from updp.methods.privdiff.sas import (
     suppressed,
 )
 
+pytestmark = pytest.mark.numeric
+
 
 def maps(n, length, seed=0, rows=()):
     logits = torch.randn(*rows, n, length, generator=torch.Generator().manual_seed(seed))

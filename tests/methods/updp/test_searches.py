@@ -28,6 +28,8 @@ from updp.methods.updp.searches import (
     Task,
 )
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize(
     ("given", "search"),

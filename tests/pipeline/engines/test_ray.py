@@ -110,7 +110,7 @@ def test_workers_that_never_start_end_the_run():
 
 
 def test_options_of_another_engine_are_a_sentence():
-    with pytest.raises(UnknownEngine, match="'local' has no option 'address'"):
+    with pytest.raises(UnknownEngine, match="'local': no option 'address'"):
         engine_of("local", {"address": "auto"})
     assert engine_of("ray", {"address": "auto", "gpus": 0.5, "pin": "avx2"})
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from updp.core.registry import Registry
+from updp.core.registry import Registry, unknown
 
 
 class UnknownEngine(ValueError):
@@ -58,6 +58,5 @@ def engine_of(name: str, options: Mapping[str, Any]) -> Run:
     run = ENGINES[name]
     known = {one.name for one in inspect.signature(run).parameters.values() if one.kind is one.KEYWORD_ONLY}
     if wrong := sorted(options.keys() - known):
-        has = ", ".join(sorted(known)) or "none"
-        raise UnknownEngine(f"the engine {name!r} has no option {wrong[0]!r}; it has: {has}")
+        raise UnknownEngine(f"engine {name!r}: {unknown('option', wrong[0], sorted(known))}")
     return partial(run, **options) if options else run

@@ -13,7 +13,15 @@ from updp.core.questions import QUESTIONS
 from updp.evaluation.probes import probes
 from updp.evaluation.probes.base import Budget
 from updp.evaluation.probes.utility import base, diagnosis
-from updp.evaluation.probes.utility.diagnosis import OTHER, Diagnosis, OtherJudges, countable, judge_maps, mean_auc
+from updp.evaluation.probes.utility.diagnosis import (
+    OTHER,
+    PACK_REAL,
+    Diagnosis,
+    OtherJudges,
+    countable,
+    judge_maps,
+    mean_auc,
+)
 from updp.evaluation.probes.utility.judge import JudgeConfig, NothingToLearn, train_judge
 
 pytestmark = pytest.mark.numeric
@@ -42,6 +50,19 @@ def test_a_release_of_the_real_films_has_a_ratio_of_one(unchanged):
         assert unchanged[name].covers(1.0), str(unchanged[name])
         assert unchanged[name].value == pytest.approx(1, abs=0.02)
     assert unchanged["skill kept: train released, test real"].covers(1.0)
+
+
+def test_findings_are_those_of_the_release_s_domain(pack, cache):
+    shown = small.exhibit()
+    lesions = ("naevus", "Atelectasis", "melanoma")  # the classifier knows one of these, in another column
+    found = run(shown.but(labels=shown.labels[:, [1, 0, 2]], classes=lesions), pack, cache)
+    own = found["diagnosis AUC: train real, test real"]
+    assert own.detail["findings"] == ["naevus", "Atelectasis"]
+    assert set(own.detail["each"]) == {"naevus", "Atelectasis"}
+    assert own.low > 0.8
+    judged = [m.detail["each"] for m in found.values() if m.regime == PACK_REAL and "each" in m.detail]
+    assert judged
+    assert all(each["naevus"]["auc"] == 0.5 != each["Atelectasis"]["auc"] for each in judged)
 
 
 def test_nothing_flips_on_unchanged_films(unchanged):

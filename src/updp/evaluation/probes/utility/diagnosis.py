@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from updp.core.cache import Cache
 from updp.core.measurement import FEWEST_PATIENTS, Floats, Measurement, find
-from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.intervals import measure
 from updp.evaluation.probes.attacks.features import IMAGENET, VGG16
 from updp.evaluation.probes.base import SCORED, Inquiry, Probe, cross_fit, with_detail
@@ -191,12 +190,12 @@ class Diagnosis(Probe):
         except MissingRequirement as error:
             missing.update(dict.fromkeys(AGAINST, str(error)))
             for regime, films in ((PACK_REAL, small.real), (PACK_RELEASED, small.released)):
-                scores[regime] = _outside(pack, films[place])
+                scores[regime] = _outside(pack, films[place], small.classes)
             missing.pop(PACK_RELEASED)
         else:
             names = tuple(pack.classifier.labels)
             for regime, seen in ((PACK_REAL, real), (PACK_RELEASED, released)):
-                scores[regime] = _in_order(seen.probabilities[place], names)
+                scores[regime] = _in_order(seen.probabilities[place], names, small.classes)
             # Judges start from a network that has seen no film, where it is installed: the pack's own knows findings.
             start = judge_maps(small, pack, cache, real.middle, released.middle)
             judged, alone, missing = _judged(part, start, effort, cache)
@@ -306,7 +305,7 @@ def _together(
     trial = Trial(
         scored.labels[:, counted],
         scored.patients,
-        tuple(FINDINGS[j] for j in counted),
+        tuple(scored.classes[j] for j in counted),
         {r: np.concatenate([standard(scores, r) for scores, _, _ in tried])[:, counted] for r in regimes},
         {r: [auc for _, alone, _ in tried for auc in alone[r]] for r in regimes if r in tried[0][1]},
         seed,
@@ -334,17 +333,17 @@ def network_maps(small: Exhibit, pack: Pack, role: str, cache: Cache | None) -> 
     return own, out
 
 
-def _in_order(probabilities: ArrayLike, labels: tuple[str, ...]) -> Floats:
-    """A classifier's columns in the order of FINDINGS; chance scores where it does not know a finding."""
+def _in_order(probabilities: ArrayLike, labels: tuple[str, ...], classes: tuple[str, ...]) -> Floats:
+    """A classifier's columns in the order of ``classes``; chance scores where it does not know a finding."""
     given = np.asarray(probabilities, dtype=np.float64)
-    out = np.zeros((len(given), len(FINDINGS)))
-    for j, name in enumerate(FINDINGS):
+    out = np.zeros((len(given), len(classes)))
+    for j, name in enumerate(classes):
         if name in labels:
             out[:, j] = given[:, labels.index(name)]
     return out
 
 
-def _outside(pack: Pack, films: NDArray[np.uint8]) -> Floats:
+def _outside(pack: Pack, films: NDArray[np.uint8], classes: tuple[str, ...]) -> Floats:
     import torch
 
     with torch.no_grad():
@@ -352,7 +351,7 @@ def _outside(pack: Pack, films: NDArray[np.uint8]) -> Floats:
             pack.classifier.probabilities(torch.from_numpy(films[i : i + 32]).float()[:, None] / 255).numpy()
             for i in range(0, len(films), 32)
         ]
-    return _in_order(np.concatenate(parts), tuple(pack.classifier.labels))
+    return _in_order(np.concatenate(parts), tuple(pack.classifier.labels), classes)
 
 
 # Measurements --------------------------------------------------------------------------------------------------------
