@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,14 @@ def test_completion_is_installed_and_completes_commands(tmp_path):
     assert "updp.sh" in (tmp_path / ".bashrc").read_text()
     typed = "COMP_WORDS=(updp revi); COMP_CWORD=1; _updp_completion updp; echo ${COMPREPLY[*]}"
     assert bash(f". {tmp_path}/.bashrc; {typed}").stdout.split() == ["review"]
+
+
+def test_no_column_of_a_source_gives_orders_to_the_terminal(tmp_path):
+    export = tmp_path / "export"
+    (export / "films").mkdir(parents=True)
+    orders = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e[red]"
+    (export / "films.csv").write_text(f'image,patient_id,"note{orders}"\nfilms/1.png,p1,"{orders}"\n', "utf-8")
+    made = updp("init", export)
+    assert "note" in made.stdout
+    assert not [c for c in made.stdout + made.stderr if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"]
+    assert "[red]" in made.stdout

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from updp.cli.app import STOPPED, WRONG_USE, app
-from updp.cli.session import Session, begin, common_options_first, finish
+from updp.cli.session import Session, begin, common_options_first, finish, printable
 from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
@@ -47,7 +47,7 @@ def main() -> None:
         os._exit(STOPPED)
     except Exception as fault:
         code, error = WRONG_USE, _told(fault)
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(printable(f"error: {error}"), err=True)
     finish(session, code, error)
     if code == STOPPED:
         sys.stdout.flush()

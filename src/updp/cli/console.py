@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from updp.cli.session import add_result, log, make_console
+from updp.cli.session import add_result, log, make_console, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -149,11 +149,12 @@ def megabytes(size: int) -> str:
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str = "rows") -> None:
     """Print a table, and add its rows to the result under ``name``."""
     from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(*heads, box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*[escape(printable(cell)) for cell in row])
     add_result(**{name: [dict(zip(heads, row, strict=True)) for row in rows]})
     make_console().print(table)
 
@@ -165,7 +166,7 @@ def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
     for check in checks:
         mark = "[green]✓[/]" if check.outcome.good else "[yellow]?[/]" if check.outcome == "not asked" else "[red]✗[/]"
         # A detail may hold the name of a file that somebody else chose.
-        console.print(f"{mark} {check.name}: {check.outcome}; {escape(check.detail)}", soft_wrap=True)
+        console.print(f"{mark} {check.name}: {check.outcome}; {escape(printable(check.detail))}", soft_wrap=True)
 
 
 def _note_quarantine(path: Path) -> None:

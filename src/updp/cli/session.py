@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import logging
 import sys
+import unicodedata
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -53,9 +54,14 @@ def add_result(**facts: Any) -> None:
     current().facts.update(facts)
 
 
+def printable(text: str) -> str:
+    """``text`` without what gives orders to a terminal: it may hold the name of a column that somebody else chose."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf") else "\ufffd" for c in text)
+
+
 def say(text: str = "", *, nl: bool = True) -> None:
     """Print for the user; to standard error with ``--json``."""
-    typer.echo(text, nl=nl, err=current().as_json)
+    typer.echo(printable(text), nl=nl, err=current().as_json)
 
 
 def make_console() -> Console:

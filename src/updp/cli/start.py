@@ -17,7 +17,7 @@ from updp.cli.options import (
     SeedOption,
     WorkersOption,
 )
-from updp.cli.session import add_result, make_console
+from updp.cli.session import add_result, make_console, printable
 
 if TYPE_CHECKING:
     from updp.pipeline.plan import Plan
@@ -104,8 +104,10 @@ def print_plan(made: "Plan") -> None:
         rows.append(("time", total + f"{_duration(made.seconds)} with {made.workers} workers"))
     if made.bytes is not None:
         rows.append(("disk", f"about {made.bytes / 1e6:.1f} MB"))
-    for name, text in rows:
-        console.print(f"[bold]{name:<15}[/]{text}", soft_wrap=True)
+    from rich.markup import escape
+
+    for name, text in rows:  # labels are the source's own words
+        console.print(f"[bold]{name:<15}[/]{escape(printable(text))}", soft_wrap=True)
     for code, count in made.refused.items():
         console.print(f"[yellow]{count}[/] will be kept back: {code} ({REPAIR[Reason(code)]})", soft_wrap=True)
     for code, count in made.refused_looked.items():

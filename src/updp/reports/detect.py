@@ -425,7 +425,7 @@ class Detector:
             if k.small:
                 if (
                     (rank < "2" and strength >= "2")
-                    or (rank == "0" and score > 0.6 and not is_medical(k.stem))
+                    or (rank == "0" and k.size > 2 and score > 0.6 and not is_medical(k.stem))
                     or (strength == "3" and score > 0.85)
                 ):
                     return True

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from updp.reports.lexicon import read_data
+from updp.reports.lexicon import read_data, word_class
 
 #: Letters of other alphabets that are drawn like a Latin one (a short selection of Unicode's confusables).
 _LOOKALIKES = str.maketrans(
@@ -29,6 +29,8 @@ _RTF = re.compile(r"\\'([0-9A-Fa-f]{2})|\\u(-?\d{1,6}) ?\??|\\([a-z]{1,32})(-?\d
 #: A run of ASCII, or one other character.
 _RUN = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]", re.DOTALL)
 _BREAKS = frozenset(("p", "br", "div", "tr", "td", "th", "li", "h1", "h2", "h3", "table", "ul", "ol", "pre"))
+#: Tags that only change how letters look.
+_WITHIN = word_class("inline_tags")
 
 
 class View(NamedTuple):
@@ -109,7 +111,8 @@ def _html(match: re.Match[str]) -> str:
     if found.startswith("&"):
         return "".join(_fold(c) if c >= "\x80" else c for c in html.unescape(found)) or " "
     name = found.strip("</>! ").split()[0].lower().rstrip("/") if found.strip("</>! ") else ""
-    return "\n" if name in _BREAKS else " " if name in ("span", "font", "script", "style") else ""
+    # A tag of a language nobody knows parts a name and a day; one that only changes letters stands inside a name.
+    return "\n" if name in _BREAKS else "" if name in _WITHIN or name.startswith("!--") else " "
 
 
 def _rtf(match: re.Match[str]) -> str:
