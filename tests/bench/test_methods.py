@@ -111,6 +111,7 @@ def test_nobody_who_trained_a_pack_of_the_bench_has_a_part_in_it(source, tmp_pat
     packs = [pack.name for pack in module.packs_of_settings([Setting("keep"), Setting("prichexy", (), 0.3)], None)]
     assert len(packs) == 3  # that of the judges, the method's own, and its weights
     assert PACK in {Path(name).name for name in packs} | set(packs)
+    assert not module.packs_of_settings([Setting("keep")], None, "face")  # films of chests trained nothing there
     gone = []
 
     def unseen(packs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.metrics import cohen_kappa_score
 import updp
 from updp.core.measurement import Measurement, find
 from updp.core.policy import BurnedInPolicy
+from updp.evaluation.report import readers_part
 from updp.release.verify import verify
 from updp.review.analyse import (
     AGAINST,
@@ -73,6 +75,13 @@ def test_figures_are_those_of_what_was_answered(study, plan):
         assert made.measured, str(made)
         return made
 
+    # The report knows votes and comparisons by fields: with other words it shows the same.
+    other = [replace(m, regime=f"arm {n}") for n, m in enumerate(figures)]
+    facts = found.to_json()
+    pages = [readers_part(facts | {"measurements": [m.to_json() for m in some]}) for some in (figures, other)]
+    drawn = [page.partition("<svg")[2].partition("</svg>")[0] for page in pages]
+    assert MAJORITY in drawn[0]
+    assert drawn[0] == drawn[1]
     assert value(KAPPA, protocol=ALL, regime=f"{AGAINST}, reader 1").value == 1
     vote = value(KAPPA, protocol=ALL, regime=f"{AGAINST}, {MAJORITY}")
     assert vote.value == 1

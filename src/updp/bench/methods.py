@@ -25,7 +25,7 @@ from updp.core.measurement import Measurement
 from updp.core.policy import GatePolicy, MethodPolicy, Policy
 from updp.core.registry import unknown
 from updp.core.storage import write_bytes
-from updp.domains.chest import PACK
+from updp.domains import DEFAULT, DOMAINS
 from updp.evaluation import charts
 from updp.evaluation.cohort.load import private
 from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, pack_for, probes_for, take_sample
@@ -163,7 +163,7 @@ def take_unseen(
 
     Methods without weights, or with weights of another pack, end here, before any film is read.
     """
-    place = unseen(packs_of_settings(todo, pack))
+    place = unseen(packs_of_settings(todo, pack, more.get("domain")))
     private(out)
     kept = out / ".cache" / "films"
     return take_sample(source, films, splits=SPLITS, seed=seed, layout=layout, cache=kept, place=place, **more)
@@ -225,9 +225,10 @@ def use_of(setting: Setting) -> MethodUse | None:
                                                  strength=setting.strength)))  # fmt: skip
 
 
-def packs_of_settings(todo: Sequence[Setting], pack: str | None) -> list[Pack]:
+def packs_of_settings(todo: Sequence[Setting], pack: str | None, domain: str | None = None) -> list[Pack]:
     """Every pack that a method of a bench runs on, and that of attackers and judges: whoever trained one is seen."""
-    used = {pack or PACK}
+    judges = pack or DOMAINS[domain or DEFAULT].pack
+    used = {judges} if judges else set()
     for setting in todo:
         used |= set(packs_of(make_method(setting.name, dict(setting.options))).values())
     return [load_pack(name, verify=False) for name in sorted(used)]

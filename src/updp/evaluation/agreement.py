@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from updp.core.measurement import MISS, Floats
 
+#: In the detail of a kappa: it compares original with released film; and the reader who is all of them by vote.
+VERSIONS, MAJORITY = "versions", "majority vote"
+
 
 def _rows(count: int, weights: ArrayLike | None) -> Floats:
     return np.ones((1, count)) if weights is None else np.atleast_2d(np.asarray(weights, dtype=np.float64))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from updp.core.policy import MethodPolicy, Policy
-from updp.domains.chest import PACK
+from updp.domains import DOMAINS
 from updp.evaluation.cohort.describe import describe, merge
 from updp.evaluation.cohort.sample import NoSample, exhibit_of, made_once, pack_for, probes_for, take_sample
 from updp.evaluation.cohort.settings import Setting
@@ -65,7 +65,8 @@ def certify(
     from updp.models import load_pack
 
     subject = Subject.of(method, domain)
-    used = {PACK, *packs_of(make_method(method.name, method.options)).values()}
+    judges = DOMAINS[subject.domain].pack
+    used = {*packs_of(make_method(method.name, method.options)).values(), *([judges] if judges else [])}
     place = unseen([load_pack(name, verify=False) for name in sorted(used)])
     setting = Setting(method.name, tuple(sorted(method.options.items())), subject.strength)
     measured: list[Measurement] = []

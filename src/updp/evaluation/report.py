@@ -22,6 +22,7 @@ from updp.core.policy import Policy
 from updp.core.questions import QUESTIONS, Kind, Outcome
 from updp.core.reasons import Refused
 from updp.evaluation import charts
+from updp.evaluation.agreement import MAJORITY, VERSIONS
 from updp.release import construction
 from updp.release.card import evidence_page
 
@@ -103,7 +104,7 @@ def readers_part(study: Mapping[str, Any], alone: bool = False) -> Markup:
     metrics = dict.fromkeys(m.metric for m in measured)
     tables = [_readers_table(metric, [m for m in measured if m.metric == metric]) for metric in metrics]
     whole = [m for m in measured if m.protocol == "all findings" and m.measured]
-    lead = next((m for m in whole if "majority vote" in str(m.regime)), whole[0] if whole else None)
+    lead = next((m for m in whole if m.detail.get("reader") == MAJORITY), whole[0] if whole else None)
     missing = [m for m in measured if not m.measured]
     template = _templates().get_template("readers.html.jinja")
     picture = _kappas(measured)
@@ -112,14 +113,16 @@ def readers_part(study: Mapping[str, Any], alone: bool = False) -> Markup:
 
 def _kappas(measured: Sequence[Measurement]) -> Markup | None:
     """Every kappa of original against released film, by finding and by reader."""
-    kappas = [m for m in measured if m.metric == "Cohen's kappa" and str(m.regime).startswith(AGAINST) and m.measured]
+    kappas = [m for m in measured if m.detail.get("compares") == VERSIONS and m.measured]
     if not kappas:
         return None
     rows = list(dict.fromkeys(str(m.protocol) for m in kappas))
-    found = {(m.regime, str(m.protocol)): (m.value, m.low, m.high) for m in kappas}
+    found = {(m.detail["reader"], str(m.protocol)): (m.value, m.low, m.high) for m in kappas}
+    # Simulated readers say so in their names; their vote has none.
+    simulated = {m.detail["reader"]: bool(m.detail.get("simulated")) for m in kappas}
     series = [
-        (str(regime).removeprefix(AGAINST), [found.get((regime, row)) for row in rows])
-        for regime in dict.fromkeys(m.regime for m in kappas)
+        (f"{reader} (simulated)" if reader == MAJORITY and marked else reader, [found.get((reader, r)) for r in rows])
+        for reader, marked in simulated.items()
     ]
     return charts.agreement([row.replace("_", " ") for row in rows], series)
 
@@ -129,8 +132,6 @@ def readers_page(study: Mapping[str, Any]) -> str:
     return _templates().get_template("study.html.jinja").render(part=readers_part(study, alone=True))
 
 
-#: How the regime of a kappa between the two films of a patient begins.
-AGAINST = "original against released, "
 #: What the tables of a reader study say.
 READERS: Mapping[str, str] = {
     "Cohen's kappa": "Agreement beyond chance: 0 is chance, 1 is always. Above 0.8 is usually called almost perfect.",

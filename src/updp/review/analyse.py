@@ -22,7 +22,7 @@ from updp.core.keys import Key
 from updp.core.measurement import MISS, Measurement, TooFewPatients
 from updp.core.policy import Policy
 from updp.core.storage import write_bytes
-from updp.evaluation.agreement import cohen_kappa, fleiss_kappa, mean_kappa, perfect_bound
+from updp.evaluation.agreement import MAJORITY, VERSIONS, cohen_kappa, fleiss_kappa, mean_kappa, perfect_bound
 from updp.evaluation.intervals import measure
 from updp.evaluation.mrmc import compare
 from updp.evaluation.statistics import mean
@@ -34,7 +34,6 @@ KAPPA, FLEISS, AREA, GUESS, RATING = (
     "Cohen's kappa", "Fleiss' kappa", "reading AUC", "real-or-generated accuracy", "image quality",
 )  # fmt: skip
 ALL = "all findings"
-MAJORITY = "majority vote"
 AGAINST, TWICE, BETWEEN = "original against released", "same film twice", "between readers"
 
 
@@ -81,11 +80,15 @@ def analyse(plan: Plan, given: Mapping[str, Mapping[int, Answer]], *, seed: int 
     seen = table.confidence >= PRESENT
     out: list[Measurement] = []
 
-    def add(metric: str, statistic: Callable[..., Any], *arrays: NDArray[Any], regime: str, **more: Any) -> None:
+    def add(
+        metric: str, statistic: Callable[..., Any], *arrays: NDArray[Any], regime: str, reader: str | None = None,
+        compares: str | None = None, **more: Any,
+    ) -> None:  # fmt: skip
         more = {"better": "higher", "protocol": None, "chance": None, "patients": table.patients} | more
         patients = more.pop("patients")
-        detail = {"simulated": True} if plan.simulated else {}
-        if plan.simulated and not regime.endswith(tuple(who)):  # their names say so themselves
+        facts = {"simulated": plan.simulated or None, "reader": reader, "compares": compares}
+        detail = {name: value for name, value in facts.items() if value is not None}
+        if plan.simulated and reader not in who:  # their names say so themselves
             regime = f"{regime} (simulated)"
         if not len(patients):
             out.append(
@@ -101,12 +104,10 @@ def analyse(plan: Plan, given: Mapping[str, Mapping[int, Answer]], *, seed: int 
 
     for n, name in [*enumerate(who), *([(-1, MAJORITY)] if len(who) > 2 else [])]:
         original, released = (_vote(side) if n < 0 else side[n] for side in seen)
-        add(KAPPA, mean_kappa, original, released, protocol=ALL, regime=f"{AGAINST}, {name}", chance=0.0)
+        about: dict[str, Any] = {"regime": f"{AGAINST}, {name}", "reader": name, "compares": VERSIONS, "chance": 0.0}
+        add(KAPPA, mean_kappa, original, released, protocol=ALL, **about)
         for f, finding in enumerate(plan.findings):
-            add(
-                KAPPA, cohen_kappa, original[:, f], released[:, f],
-                protocol=finding, regime=f"{AGAINST}, {name}", chance=0.0,
-            )  # fmt: skip
+            add(KAPPA, cohen_kappa, original[:, f], released[:, f], protocol=finding, **about)
     if len(who) > 1:
         for version, side in zip(("original", "released"), seen, strict=True):
             for f, finding in enumerate(plan.findings):
@@ -116,13 +117,16 @@ def analyse(plan: Plan, given: Mapping[str, Mapping[int, Answer]], *, seed: int 
                 )  # fmt: skip
     for name in who:
         first, second, patients = _repeats(plan, given.get(name, {}), name)
-        add(KAPPA, mean_kappa, first, second, protocol=ALL, regime=f"{TWICE}, {name}", chance=0.0, patients=patients)
+        add(
+            KAPPA, mean_kappa, first, second,
+            protocol=ALL, regime=f"{TWICE}, {name}", reader=name, chance=0.0, patients=patients,
+        )  # fmt: skip
     for f, finding in enumerate(plan.findings):
         out += _areas(plan, table, f, finding)
     origin = np.array([False, True])[:, None, None]
     right = table.generated == origin
     for n, name in enumerate(who):
-        add(GUESS, mean, right[:, n].mean(axis=0), regime=name, chance=0.5, better="closer to chance")
+        add(GUESS, mean, right[:, n].mean(axis=0), regime=name, reader=name, chance=0.5, better="closer to chance")
     add(GUESS, mean, right.mean(axis=(0, 1)), regime="all readers", chance=0.5, better="closer to chance")
     for version, side in zip(("original films", "released films"), table.quality, strict=True):
         add(RATING, mean, side.mean(axis=0), regime=version)
