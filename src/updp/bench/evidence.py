@@ -14,12 +14,9 @@ from updp.core.markdown import table_lines
 from updp.core.measurement import Measurement, find
 from updp.core.policy import GatePolicy
 from updp.core.questions import QUESTIONS
-from updp.evaluation.cohort.settings import Setting, label_method
+from updp.evaluation.cohort.settings import PLACES, Setting
 from updp.evaluation.probes.attacks.film import ENOUGH
 from updp.release.gate import judge
-
-#: Options that say where something lies.
-PLACES = ("pack", "weights", "gallery", "fit")
 
 
 @dataclass(frozen=True)
@@ -50,9 +47,7 @@ class Row:
 
     @property
     def method(self) -> str:
-        """The method with the options that make it another; where its films and networks lie does not."""
-        shown = {name: value for name, value in self.setting.options if name not in PLACES}
-        return label_method(self.setting.name, shown)
+        return self.setting.shown
 
     @property
     def name(self) -> str:

@@ -259,7 +259,7 @@ def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str],
         "rows": [row.to_json() for row in rows],
     }
     write_bytes(out / "methods.json", (json.dumps(facts, indent=1) + "\n").encode())
-    found = [p for row in rows if (p := point_of(row.setting.method, row.setting.strength, row.measurements))]
+    found = [p for row in rows if (p := point_of(row.method, row.setting.strength, row.measurements))]
     frontier = {"format": "updp-frontier-1", "points": found, **about}
     write_bytes(out / "frontier.json", (json.dumps(frontier, indent=2) + "\n").encode())
     if found:
@@ -269,7 +269,7 @@ def _write(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str],
 def plain_picture(rows: Sequence[Row]) -> bytes:
     """The film beyond its record against the skill kept, of every method that has both."""
     limits = GatePolicy()
-    found = [p for row in rows if (p := point_of(row.setting.method, row.setting.strength, row.measurements))]
+    found = [p for row in rows if (p := point_of(row.method, row.setting.strength, row.measurements))]
     plane = charts.plane(points(found), limits.max_film_linkage, limits.min_skill)
     return charts.standalone(plane)
 
@@ -286,7 +286,7 @@ def picture(rows: Sequence[Row]) -> bytes:
         for row in rows:
             if (m := row.find(metric, **fields)) is None or not m.measured:
                 continue
-            point = point_of(row.setting.method, row.setting.strength, row.measurements)
+            point = point_of(row.method, row.setting.strength, row.measurements)
             if point is not None:
                 found.append(point | {"linkage": {"value": m.value, "low": m.low, "high": m.high, "n": m.n}})
         across = f"{title}, max(AUC, 1−AUC)"

@@ -89,7 +89,7 @@ def tune(
             probes=probes() if probes else probes_for(sample, ("film", "diagnosis")),
             cache=learned_in(target / ".cache" / "learned"),
         )
-        point = point_of(setting.method, setting.strength, measured, kept_back=made.kept_back)
+        point = point_of(setting.shown, setting.strength, measured, kept_back=made.kept_back)
         if point is None:
             why = "; ".join(dict.fromkeys(str(m.reason) for m in measured if not m.measured)) or "no figure"
             missing.append(f"{setting.label}: not measured, {why}")

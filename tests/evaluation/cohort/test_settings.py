@@ -83,3 +83,9 @@ def test_a_method_that_takes_a_pack_gets_the_pack_of_the_bench_and_no_other_does
 
 def test_the_name_of_a_file_has_no_separator():
     assert "/" not in Setting("a", (("x", "b/c"),)).slug
+
+
+def test_a_setting_is_shown_without_the_places_of_its_files():
+    setting = Setting("donor", (("gallery", "/hospital/Quibblesworth"), ("seed", 3)), 0.5)
+    assert setting.shown == "donor (seed=3)"
+    assert "Quibblesworth" in setting.method  # two galleries are two settings

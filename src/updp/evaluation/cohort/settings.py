@@ -46,6 +46,10 @@ class _Plan(BaseModel):
     method: tuple[MethodPlan, ...] = Field(min_length=1)
 
 
+#: Options that say where something lies.
+PLACES = ("pack", "weights", "gallery", "fit")
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A method with its options at one strength."""
@@ -56,8 +60,13 @@ class Setting:
 
     @property
     def method(self) -> str:
-        """The method and its options, for people."""
+        """The method and all its options: what tells two settings apart."""
         return label_method(self.name, dict(self.options))
+
+    @property
+    def shown(self) -> str:
+        """The method with the options that make it another; where its films and networks lie does not."""
+        return label_method(self.name, {name: value for name, value in self.options if name not in PLACES})
 
     @property
     def label(self) -> str:
