@@ -14,7 +14,10 @@ from hypothesis import settings
 from PIL import Image
 
 from updp.core.keys import Key
+from updp.core.memory import keep_freed_memory
 from updp.core.policy import Policy
+
+keep_freed_memory()  # as the command line does
 
 #: No test depends on how busy the machine is.
 settings.register_profile("updp", deadline=None)

@@ -16,6 +16,7 @@ import typer
 
 from updp.cli.app import STOPPED, WRONG_USE, app
 from updp.cli.session import Session, begin, common_options_first, finish, printable
+from updp.core.memory import keep_freed_memory
 from updp.core.threads import wait_passively
 
 # The modules with the commands, in the order in which the help lists them.
@@ -30,6 +31,7 @@ for _module in _MODULES:
 def main() -> None:
     """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
     wait_passively()
+    keep_freed_memory()
     arguments = common_options_first(sys.argv[1:])
     command = typer.main.get_command(app)
     session = Session(command=_named(command, arguments), as_json="--json" in arguments)
