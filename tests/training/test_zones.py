@@ -64,6 +64,23 @@ def test_an_effusion_is_low_and_needs_no_zone(zones):
     assert measured.place(first + 1, "Effusion") is None
 
 
+def test_with_scores_a_third_each_of_the_films_with_a_finding_is_small_moderate_and_large():
+    rng = np.random.default_rng(2)
+    count = 30
+    labels = np.zeros((count, len(FINDINGS)), np.float32)
+    effusion = FINDINGS.index("Effusion")
+    labels[:24, effusion] = 1
+    corpus = Corpus(
+        films=np.stack([chest(rng) for _ in range(count)]), patients=np.arange(count).astype(str),
+        splits=np.array(["train"] * count), views=np.array([""] * count), labels=labels, sentences=[[]] * count,
+        ids=np.array([f"drawn/{i}" for i in range(count)]), observations=[("Effusion",)] * 24 + [()] * 6,
+    )  # fmt: skip
+    scores = np.zeros((count, len(FINDINGS)), np.float32)
+    scores[:, effusion] = np.arange(count)
+    sizes = [place and place.size for place in (Zones(corpus, scores).place(row, "Effusion") for row in range(24))]
+    assert sizes == ["small"] * 8 + ["moderate"] * 8 + ["large"] * 8
+
+
 def test_brightness_does_not_hang_on_exposure_or_size():
     film = chest(np.random.default_rng(1), right=40)[None]
     darker = (film * 0.6 + 10).astype(np.uint8)

@@ -45,7 +45,7 @@ OPEN, WORDLESS = 0.1, 0.1
 SAID = 0.05
 LATE = 0.6  # below it a finisher has taken over
 DRAWS, LENGTH = 12, 48  # texts per film, and tokens per text
-_EDITION = 2  # of how texts are drawn
+_EDITION = 3  # of how texts are drawn
 #: The prompts of the sheets. Rows of one seed show whether films follow side and place.
 SHEET = (
     *("No acute cardiopulmonary abnormality. The lungs are clear. Heart size is normal.",) * 3,
@@ -112,13 +112,22 @@ def text_of(corpus: Corpus, row: int, zones: Zones, rng: np.random.Generator) ->
 
 
 def draw_texts(
-    corpus: Corpus, tokenizer: Any, length: int, directory: Path, draws: int = DRAWS, seed: int = 0
+    corpus: Corpus,
+    tokenizer: Any,
+    length: int,
+    directory: Path,
+    draws: int = DRAWS,
+    seed: int = 0,
+    scores: NDArray[np.float32] | None = None,
 ) -> Texts:
-    """`draws` texts of every film, cut to `length` tokens; kept in `directory` for these films and this tokenizer."""
+    """`draws` texts of every film, cut to `length` tokens; kept in `directory` for these films and this tokenizer.
+
+    `scores` N×findings say how sure a network is of each finding: from them texts name sizes."""
     words = tokenizer.to_str() + repr((_EDITION, length, draws, seed, ATTRIBUTES)) + "\n".join(corpus.ids.tolist())
-    path = directory / f"texts-{hashlib.sha256(words.encode()).hexdigest()[:16]}.npz"
+    digest = hashlib.sha256(words.encode() + (b"" if scores is None else scores.tobytes()))
+    path = directory / f"texts-{digest.hexdigest()[:16]}.npz"
     if not path.exists():
-        zones, closing = Zones(corpus), tokenizer.token_to_id("[SEP]")
+        zones, closing = Zones(corpus, scores), tokenizer.token_to_id("[SEP]")
         ids = np.zeros((len(corpus.films), draws, length), np.int32)
         said = np.full((len(corpus.films), draws, len(ATTRIBUTES)), -1, np.int8)
         for row in range(len(ids)):

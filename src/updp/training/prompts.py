@@ -118,15 +118,18 @@ def describe(
 
 
 def located(finding: str, place: Place, rng: np.random.Generator) -> tuple[str, set[str]]:
-    """A sentence that names a finding with its side and, now and then, its zone and size; and what it says."""
-    said, words = phrases(), {finding, place.side}
+    """A sentence that names a finding with its side, if that is known, and, now and then, its zone and size; and what
+    it says."""
+    said, words = phrases(), {finding}
     kinds = {kind: said[kind][finding] for kind in ("countable", "mass", "plural") if finding in said[kind]}
     noun, kind = _one([(noun, kind) for kind, nouns in kinds.items() for noun in nouns], rng)
     parts = []
-    if rng.random() < 0.5:
+    if place.side is None or rng.random() < 0.5:
         parts.append(_one(said["countable_sizes" if kind == "countable" else "mass_sizes"][place.size], rng))
         words.add(place.size)
-    parts.append(place.side)
+    if place.side is not None:
+        parts.append(place.side)
+        words.add(place.side)
     if place.zone is not None and rng.random() < 0.6:
         zone = _one(said["zones"][place.zone], rng)
         if noun.startswith("lung "):

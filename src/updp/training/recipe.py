@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from updp.core.global_state import seeded
 from updp.core.record import Study
@@ -36,7 +38,7 @@ from updp.training.finisher import FOUND, FinisherStage, Trunk, own_half_way
 from updp.training.generator import GeneratorStage, GeneratorTextStage, Rows, draw_texts, unet_config
 from updp.training.identity import IdentityStage
 from updp.training.loop import StageConfig, TrainingError, read_checkpoint, run_stage
-from updp.training.representation import PriorStage, representations
+from updp.training.representation import PriorStage, image_features, representations
 from updp.training.thresholds import thresholds
 from updp.training.tokenizer import train_tokenizer
 from updp.training.vlm import VlmStage, VlmTextStage, fit_heads
@@ -142,6 +144,15 @@ class Recipe(StagesOf):
         self.say("vlm heads: " + "  ".join(f"{name} {value:.4g}" for name, value in fitted.items()))
         return tuned
 
+    def _scores(self, vlm: VisionLanguage) -> NDArray[np.float32] | None:
+        """How sure the vlm's findings head is of each finding in each film; None before it has learned."""
+        if self.findings is None:
+            return None
+        with torch.no_grad():
+            logits = self.findings.cpu()(torch.from_numpy(image_features(self.corpus, vlm, self.directory)))
+        scores: NDArray[np.float32] = logits.numpy()
+        return scores
+
     def generator(
         self, autoencoder: LappedAutoencoder, vlm: VisionLanguage, stop_after: float | None = None
     ) -> tuple[UNet, Any]:
@@ -152,7 +163,10 @@ class Recipe(StagesOf):
             representation, shown = representations(self.corpus, vlm, size, self.directory)
             model["representation"] = size
         weights = self.config.source_weights
-        texts = draw_texts(self.corpus, vlm.tokenizer, model["length"], self.directory, seed=self.config.seed)
+        scores = self._scores(vlm)
+        texts = draw_texts(
+            self.corpus, vlm.tokenizer, model["length"], self.directory, seed=self.config.seed, scores=scores
+        )
         first = GeneratorTextStage(self.corpus, self.config.generator_text, texts, model, weights)
         start: UNet = self._run(first, self.config.generator_text, stop_after)
         config, sampling = self.config.generator, Sampling(**self.config.sampling)

@@ -51,10 +51,8 @@ class Representation(nn.Module):
         return shown
 
 
-def representations(
-    corpus: Corpus, vlm: VisionLanguage, size: int, directory: Path
-) -> tuple[Representation, NDArray[np.float32]]:
-    """The map from films to `size` numbers, fitted on training films, and those of every film; kept in `directory`."""
+def image_features(corpus: Corpus, vlm: VisionLanguage, directory: Path) -> NDArray[np.float32]:
+    """The vlm's image features of every film, computed once for these weights; kept in `directory`."""
     encoder = settled(vlm.image)
     digest = hashlib.sha256(repr((_EDITION, corpus.ids.tolist())).encode())
     for value in encoder.state_dict().values():
@@ -68,7 +66,15 @@ def representations(
         with open(part, "wb") as file:
             np.save(file, np.concatenate(parts))
         os.replace(part, path)
-    features = np.load(path)
+    features: NDArray[np.float32] = np.load(path)
+    return features
+
+
+def representations(
+    corpus: Corpus, vlm: VisionLanguage, size: int, directory: Path
+) -> tuple[Representation, NDArray[np.float32]]:
+    """The map from films to `size` numbers, fitted on training films, and those of every film; kept in `directory`."""
+    features = image_features(corpus, vlm, directory)
     mean, directions = principal(features[corpus.rows("train")], size)
     found = (features - mean) @ directions
     return Representation(vlm.image, torch.from_numpy(mean), torch.from_numpy(directions)), found.astype(np.float32)

@@ -2,7 +2,8 @@
 
 Labels mined from reports say "effusion", not which side. Where one side's zone is clearly brighter than the other's,
 or both are brighter than in normal films, the film shows it; prompts then say side, zone and size. A rough measure:
-it gives no side for most films, and a patient's right is on the film's left.
+it gives no side for most films, and a patient's right is on the film's left. How large a finding is tells better from
+how sure a network is of it: with its scores, a third each of the films with a finding are small, moderate and large.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from updp.domains.chest.labels import FINDINGS
 
 if TYPE_CHECKING:
     from updp.training.corpus import Corpus
@@ -36,7 +39,7 @@ _FEWEST = 10  # least number of normal films that a source needs to be its own r
 
 @dataclass(frozen=True)
 class Place:
-    side: str  # right, left or bilateral
+    side: str | None  # right, left or bilateral; None where the film does not show it
     zone: str | None  # None where the finding has only one zone to be in
     size: str
 
@@ -63,8 +66,10 @@ def brightness(films: NDArray[np.uint8]) -> NDArray[np.float32]:
 class Zones:
     """The zones of every film of a corpus, in deviations of its source's normal films."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: Corpus, scores: NDArray[np.float32] | None = None) -> None:
+        """`scores` N×findings say how sure a network is of each finding in each film."""
         bright = brightness(corpus.films)
+        self.sizes = None if scores is None else _thirds(corpus, scores)
         self.bright = np.zeros_like(bright)
         self.difference = np.zeros(bright.shape[:2], np.float32)  # right minus left
         sources = corpus.sources()
@@ -85,13 +90,34 @@ class Zones:
         name = (lambda zone: ZONES[zone]) if len(zones) > 1 else (lambda zone: None)
         one = max(zones, key=lambda zone: abs(self.difference[row, zone]))
         apart = float(self.difference[row, one])
+        size = self._told_size(row, finding)
         if abs(apart) > _ONE_SIDE[0]:
-            return Place("right" if apart > 0 else "left", name(one), _size(abs(apart), _ONE_SIDE))
+            return Place("right" if apart > 0 else "left", name(one), size or _size(abs(apart), _ONE_SIDE))
         two = max(zones, key=lambda zone: self.bright[row, zone].min())
         both = float(self.bright[row, two].min())
         if both > _BOTH[0]:
-            return Place("bilateral", name(two), _size(both, _BOTH))
-        return None
+            return Place("bilateral", name(two), size or _size(both, _BOTH))
+        return None if size is None else Place(None, None, size)
+
+    def _told_size(self, row: int, finding: str) -> str | None:
+        if self.sizes is None or finding not in FINDINGS:
+            return None
+        third = int(self.sizes[row, FINDINGS.index(finding)])
+        return None if third < 0 else SIZES[third]
+
+
+def _thirds(corpus: Corpus, scores: NDArray[np.float32]) -> NDArray[np.int8]:
+    """For each film with a finding, in which third of the training films of its source with it its score lies; -1 for
+    films without it."""
+    out = np.full(scores.shape, -1, np.int8)
+    sources = corpus.sources()
+    for source in np.unique(sources):
+        for j in range(scores.shape[1]):
+            found = (sources == source) & (corpus.labels[:, j] == 1)
+            learned = scores[found & (corpus.splits == "train"), j]
+            if len(learned) >= _FEWEST:
+                out[found, j] = np.searchsorted(np.quantile(learned, [1 / 3, 2 / 3]), scores[found, j])
+    return out
 
 
 def _size(value: float, edges: tuple[float, float, float]) -> str:
