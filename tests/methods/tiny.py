@@ -37,7 +37,8 @@ def tiny_pack(folder, labels=("Effusion", "Nodule"), **thresholds):
     from updp.models.classifier import Classifier
     from updp.models.generator import UNet
     from updp.models.identity import Identity
-    from updp.models.pack import save_weights, write_pack_toml
+    from updp.models.pack import write_pack_toml
+    from updp.models.weights import save_weights
 
     torch.manual_seed(1)
     vlm = tiny_vlm()

@@ -8,7 +8,8 @@ import torch
 from updp.domains.chest import PACK
 from updp.models import PackError, list_packs, load_pack
 from updp.models.identity import Identity
-from updp.models.pack import embedded_packs, restate_pack, role_entry, save_weights, write_pack_toml
+from updp.models.pack import embedded_packs, restate_pack, role_entry, write_pack_toml
+from updp.models.weights import save_weights
 
 
 @pytest.fixture

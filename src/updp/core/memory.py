@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import os
 
-#: Setting of glibc → its number in `mallopt` (malloc.h) and the value: no block apart from the heap, and at most so many
-#: bytes of freed memory at its end.
+#: Setting of glibc → its number in `mallopt` (malloc.h) and the value: no block apart from the heap, and at most a
+#: gigabyte of freed memory at its end.
 _SETTINGS = {"MALLOC_MMAP_MAX_": (-4, 0), "MALLOC_TRIM_THRESHOLD_": (-1, 1 << 30), "MALLOC_TOP_PAD_": (-2, 1 << 26)}
 
 

@@ -197,19 +197,19 @@ def borrowed(pack: Pack) -> dict[str, Tensor]:
 def load_weights(name: str, weights: str, pack: Pack, build: Any) -> Any:
     """The network of a method, every file checked, frozen and in evaluation mode."""
     import torch
-    from safetensors.torch import load_file
 
     from updp.models.errors import PackError
     from updp.models.pack import load_pack
+    from updp.models.weights import load_weights as read_weights
 
     bundle = load_pack(weights)
     entry = _entry(name, bundle, pack)
     module = build(entry["config"])
-    state = load_file(bundle.path / entry["file"])
+    state = read_weights(bundle.path / entry["file"])
     if entry.get("borrows"):
         state = borrowed(pack) | state
     try:
-        module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
+        module.load_state_dict(state)
     except RuntimeError as error:
         raise PackError(f"weights of {name} in {bundle.name} do not fit this version of updp: {error}") from error
     module.requires_grad_(False).eval()

@@ -118,7 +118,8 @@ def export_method(
     to the pack's generator did not change in it is not written a second time."""
     from updp.methods.card import card
     from updp.methods.learned import borrowed, digests
-    from updp.models.pack import load_pack, restate_pack, save_weights, write_pack_toml
+    from updp.models.pack import load_pack, restate_pack, write_pack_toml
+    from updp.models.weights import save_weights
 
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "pack.toml").exists():

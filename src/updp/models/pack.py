@@ -1,6 +1,7 @@
 """Model packs: a folder that fills the five roles.
 
-`pack.toml` says which role is filled by what; weights are safetensors, half precision on disk, float32 in memory.
+`pack.toml` says which role is filled by what; weights are safetensors, half precision or eight bits on disk
+(`updp.models.weights`), float32 in memory.
 Every file of ours carries its SHA-256 in `pack.toml` and is checked before anything is loaded. `model` of a role says
 which of our classes fills it. A role may instead name an adapter (`kind = "open_clip"`, …) and a local path to a model
 from elsewhere.
@@ -12,7 +13,7 @@ import hashlib
 import importlib.util
 import json
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -32,6 +33,9 @@ from updp.models.errors import PackError
 FORMAT = 1
 #: The kind of an entry whose weights are in the pack; other kinds name an adapter.
 OWN = "updp"
+#: Roles whose large matrices take eight bits on disk, and beginnings of the names of those that do not: small networks,
+#: and low-rank factors, whose errors would multiply.
+EIGHT_BITS, FINE = ("generator",), ("finisher.", "prior.")
 #: The roles, each with the protocol a model in it keeps; other packages add theirs in the group ``updp.roles``.
 ROLES: Registry[type] = Registry(
     "role",
@@ -119,17 +123,18 @@ class Pack:
     def _own(self, role: str) -> Any:
         """The module of this role with its weights, frozen and in evaluation mode."""
         import torch
-        from safetensors.torch import load_file
+
+        from updp.models.weights import load_weights
 
         entry = self._entry(role)
         models = [name.partition("/")[2] for name in MODELS if name.startswith(f"{role}/")]
         name = entry.get("model", models[0] if models else "")
         if name not in models:
             raise PackError(f"{role} of pack {self.name}: {unknown('model', name, models)}")
-        state = load_file(self.path / entry["file"])
+        state = load_weights(self.path / entry["file"])
         try:
             module: Any = MODELS[f"{role}/{name}"](**entry["config"])
-            module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in state.items()})
+            module.load_state_dict(state)
         except (RuntimeError, TypeError, ValueError) as error:
             raise PackError(f"{role} of pack {self.name} does not fit this version of updp: {error}") from error
         module.requires_grad_(False).eval()
@@ -276,32 +281,16 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def save_weights(module: nn.Module, path: Path, left_out: Collection[str] = ()) -> None:
-    """Weights in half precision; one that does not fit half precision is an error, not an infinity."""
-    import torch
-    from safetensors.torch import save_file
-
-    state = {}
-    for name, value in module.state_dict().items():
-        if name in left_out:
-            continue
-        value = value.detach().cpu().contiguous()
-        if value.is_floating_point():
-            value = value.half()
-            if not torch.isfinite(value).all():
-                raise PackError(f"{name} has values that half precision cannot hold")
-        state[name] = value
-    save_file(state, path)
-
-
 def role_entry(role: str, module: nn.Module, directory: Path) -> dict[str, Any]:
     """Write a role's weights (and tokenizer) into a pack's folder; gives its entry in `pack.toml`."""
+    from updp.models.weights import save_weights
+
     own = {cls: name.partition("/")[2] for name, cls in MODELS.members() if name.startswith(f"{role}/")}
     model = own.get(type(module))
     if model is None:
         raise PackError(f"{type(module).__name__} is not a model of the role {role}")
     file = f"{role}.safetensors"
-    save_weights(module, directory / file)
+    save_weights(module, directory / file, eight_bits=role in EIGHT_BITS, apart=FINE)
     entry: dict[str, Any] = {"kind": "updp", "model": model, "file": file, "config": module.config}
     if role == "vlm":
         tokenizer: Any = module.tokenizer

@@ -25,9 +25,10 @@ from updp.models.generator import Generator, UNet
 from updp.models.identity import Identity
 from updp.models.lapped import LappedAutoencoder
 from updp.models.lpips import Lpips, installed_weights, read_trunk
-from updp.models.pack import Pack, load_pack, role_entry, write_pack_toml
+from updp.models.pack import FINE, Pack, load_pack, role_entry, write_pack_toml
 from updp.models.samplers import Sampling
 from updp.models.vlm import VisionLanguage
+from updp.models.weights import rounded
 from updp.training.autoencoder import CodeStage, DecoderStage, WithAdversary
 from updp.training.card import card, describe_pack
 from updp.training.classifier import ClassifierStage
@@ -179,6 +180,7 @@ class Recipe(StagesOf):
         if shown is not None and representation is not None:
             prior = PriorStage(self.corpus, self.config.generator_prior, texts, module, shown, representation, weights)
             module.load_prior(self._run(prior, self.config.generator_prior, stop_after))
+        module = rounded(module, FINE)  # the finisher learns on what the pack will hold
         if finishes:
             last = self.config.generator_finisher
             drawing = Generator(module, autoencoder, vlm, self.config.size, sampling)

@@ -8,7 +8,8 @@ import numpy as np
 
 from updp.domains.chest.labels import FINDINGS
 from updp.evaluation.cohort.exhibit import Exhibit
-from updp.models.pack import Pack, load_pack, save_weights, write_pack_toml
+from updp.models.pack import Pack, load_pack, write_pack_toml
+from updp.models.weights import save_weights
 
 SIZE = 64
 WORDS = ("the", "heart", "is", "enlarged", "normal", "in", "size", "lungs", "are", "clear", "no", "effusion", "there")
