@@ -12,10 +12,12 @@ from updp.training.autoencoder import (
     DecoderStage,
     WithAdversary,
     as_tensor,
-    band_energies,
+    block_energies,
     high_passed,
+    power_error,
     principal_axes,
     start_from_blocks,
+    upper_bands,
 )
 from updp.training.corpus import prepare_corpus
 from updp.training.loop import StageConfig, run_stage
@@ -98,12 +100,15 @@ def test_the_adversary_sees_texture_and_no_grey():
     assert high_passed(films * 0.01).std() > 0.05
 
 
-def test_band_energies_grow_with_grain_and_not_with_grey_or_its_phase():
+def test_block_energies_grow_with_grain_and_not_with_grey_or_its_phase():
     rng = torch.Generator().manual_seed(0)
     smooth = torch.full((2, 1, 64, 64), 0.3)
     grain, other = (torch.randn(2, 1, 64, 64, generator=rng) * 0.02 for _ in range(2))
     for plain, bright, noisy, twice, another in zip(
-        *(band_energies(x) for x in (smooth, smooth + 0.4, smooth + grain, smooth + 2 * grain, smooth + other)),
+        *(
+            [block_energies(band) for band in upper_bands(x)]
+            for x in (smooth, smooth + 0.4, smooth + grain, smooth + 2 * grain, smooth + other)
+        ),
         strict=True,
     ):
         assert plain.allclose(bright, atol=1e-4)
@@ -111,6 +116,17 @@ def test_band_energies_grow_with_grain_and_not_with_grey_or_its_phase():
         # Twice the contrast is four times the energy, less what the floor hides.
         assert (twice - noisy).mean() == pytest.approx(np.log(4), abs=0.15)
         assert abs(float((another - noisy).mean())) < 0.25
+
+
+def test_power_is_compared_by_its_ratio_whatever_the_phase():
+    rng = torch.Generator().manual_seed(0)
+    real, other = (torch.randn(2, 1, 64, 64, generator=rng) for _ in range(2))
+    for ours, theirs in zip(upper_bands(other), upper_bands(real), strict=True):
+        assert float(power_error(theirs, theirs)) == 0
+        assert float(power_error(2 * theirs, theirs)) == pytest.approx(np.log(4) ** 2, rel=1e-4)
+        assert float(power_error(theirs / 2, theirs)) == pytest.approx(np.log(4) ** 2, rel=1e-4)
+        assert float(power_error(ours, theirs)) < 0.1
+    assert torch.isfinite(power_error(torch.zeros(2, 1, 8, 8), real[:, :, :8, :8]))
 
 
 def test_each_side_of_the_game_moves_its_own_weights(code, corpus):

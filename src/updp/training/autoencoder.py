@@ -4,9 +4,9 @@
 principal axes, each divided by the square root of its spread. `decoder`: what the linear synthesis lacks, learned on
 crops. Fidelity comes first where the code determines the film: absolute and squared error up to 64 cycles per film,
 block means, LPIPS. The grain above has no phase that a code could keep, only an energy that varies over the film; the
-decoder must match that energy block by block, and an adversary shapes the rest. A radiograph's texture is a hundredth
-of its range, so the adversary sees films high-passed and amplified. Latents are noised and shrunk, as a generator's
-are, and in a later phase are the generator's own.
+decoder must match that energy block by block and in all, and an adversary shapes the rest. A radiograph's texture is
+a hundredth of its range, so the adversary sees films high-passed and amplified. Latents are noised and shrunk, as a
+generator's are, and in a later phase are the generator's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from updp.models.lpips import Lpips
 
 #: Weights of the decoder's losses beside the absolute error.
-SQUARED, MEANS, PERCEPTUAL, ENERGY, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.002
+SQUARED, MEANS, PERCEPTUAL, ENERGY, POWER, ADVERSARY = 4.0, 2.0, 0.15, 0.01, 0.01, 0.004
 _NOISE, _SHRINK = 0.25, 0.3  # how far latents are disturbed; fine channels shrink most
 _R1_EVERY, _R1 = 8, 0.1  # gradient penalty of the adversary, at its own amplified input
 _BLOCK, _FLOOR = 16, 2e-3  # pixels of a block whose energy is matched, and the contrast below which none is asked for
@@ -162,16 +162,27 @@ class Discriminator(nn.Module):
         return scores
 
 
-def band_energies(films: Tensor) -> list[Tensor]:
-    """Logarithm of the energy in each block, between 64 and 128 and between 32 and 64 cycles per film of 256 pixels."""
+def upper_bands(films: Tensor) -> list[Tensor]:
+    """What films hold between 64 and 128 and between 32 and 64 cycles per film of 256 pixels."""
     out = []
     for _ in range(2):
         smaller = functional.avg_pool2d(films, 2)
-        band = films - functional.interpolate(smaller, scale_factor=2.0, mode="bilinear", align_corners=False)
-        block = min(_BLOCK, band.shape[-1])
-        out.append((functional.avg_pool2d(band.square(), block) + _FLOOR**2).log())
+        out.append(films - functional.interpolate(smaller, scale_factor=2.0, mode="bilinear", align_corners=False))
         films = smaller
     return out
+
+
+def block_energies(band: Tensor) -> Tensor:
+    """Logarithm of the energy in each block."""
+    block = min(_BLOCK, band.shape[-1])
+    return (functional.avg_pool2d(band.square(), block) + _FLOOR**2).log()
+
+
+def power_error(ours: Tensor, theirs: Tensor) -> Tensor:
+    """How far two batches are apart in the power of a band. Blocks with edges and vessels hold most of it, and count
+    little among all blocks."""
+    error: Tensor = (ours.square().mean().clamp_min(1e-12) / theirs.square().mean().clamp_min(1e-12)).log().square()
+    return error
 
 
 class WithAdversary(nn.Module):
@@ -270,8 +281,11 @@ class DecoderStage:
         # The phase of the grain is not in the code: above its band, errors are not counted pixel by pixel.
         error = functional.avg_pool2d(truth - real, 2)
         loss = error.abs().mean() + SQUARED * error.square().mean() + MEANS * _means(error, 4).abs().mean()
-        for ours, theirs in zip(band_energies(truth), band_energies(real), strict=True):
-            loss = loss + ENERGY * (ours - theirs).abs().mean()
+        for ours, theirs in zip(upper_bands(made), upper_bands(real), strict=True):
+            loss = loss + ENERGY * (block_energies(ours[:n]) - block_energies(theirs)).abs().mean()
+            for part in (ours[:n], ours[n:]):
+                if len(part):
+                    loss = loss + POWER * power_error(part, theirs)
         if self.lpips is not None:
             loss = loss + PERCEPTUAL * self.lpips.distance(truth, real).mean()
         if len(made) > n:  # generated latents have no real film; only coarse grey values are compared

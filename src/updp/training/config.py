@@ -100,7 +100,9 @@ class PackConfig(Config):
     half_way: int = 2048  # latents that the generator leaves half way, for the finisher to learn from
     own_latents: int = 512  # of the generator, for the decoder's last phase
     # 28 channels: with 16, discs of 6 and 8 pixels lose a third of their contrast (`updp.training.phantoms`).
-    autoencoder_model: dict[str, Any] = field(default_factory=lambda: {"channels": 28, "grain": True})
+    autoencoder_model: dict[str, Any] = field(
+        default_factory=lambda: {"channels": 28, "widths": [128, 96, 64, 32, 16], "grain": True}
+    )
     vlm_model: dict[str, Any] = field(default_factory=dict)
     generator_model: dict[str, Any] = field(
         default_factory=lambda: {"widths": [128, 256, 320], "embedding": 512, "sentence_layers": 2}
