@@ -15,10 +15,12 @@ import time
 
 import torch
 
+from updp.core.memory import keep_freed_memory
 from updp.models import load_pack
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", default="cxr256")
     parser.add_argument("--rounds", type=int, default=10)

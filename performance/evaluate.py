@@ -17,6 +17,7 @@ from pathlib import Path
 
 from updp.core.global_state import quiet
 from updp.core.keys import Key
+from updp.core.memory import keep_freed_memory
 from updp.domains.chest import PACK
 from updp.evaluation.cohort.load import load_case
 from updp.evaluation.evaluate import budget_of, learned_in, run_probes
@@ -67,6 +68,7 @@ def evaluated(out: Path, source: Path, key: Key, cache: Path, quick: bool, seed:
 
 @quiet()
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", nargs="+", type=Path)
     parser.add_argument("--source", type=Path, required=True)

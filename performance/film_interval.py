@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from updp.core.memory import keep_freed_memory
 from updp.core.record import Study
 from updp.evaluation.cohort.exhibit import published_records
 from updp.evaluation.intervals import bootstrap, crossed
@@ -74,6 +75,7 @@ def simulate(kind: str, people: list[list[Study]], patients: int, most: int, see
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--patients", type=int, default=60)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
+from updp.core.memory import keep_freed_memory
 from updp.evaluation.agreement import cohen_kappa
 from updp.evaluation.probes.utility.image_metrics import ms_ssim, ssim
 from updp.evaluation.statistics import auc
@@ -37,6 +38,7 @@ def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any]) -> No
 
 
 def main() -> None:
+    keep_freed_memory()
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 600)

@@ -14,6 +14,7 @@ import time
 
 import numpy as np
 
+from updp.core.memory import keep_freed_memory
 from updp.core.record import Study
 from updp.methods import METHODS, make_method
 
@@ -30,6 +31,7 @@ def drawn(count: int) -> list[Study]:
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--films", type=int, default=8)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))

@@ -17,6 +17,7 @@ import torch
 from faker import Faker
 
 from updp.bench.prompts import validation_studies
+from updp.core.memory import keep_freed_memory
 from updp.core.record import Report, Study
 from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP
@@ -54,6 +55,7 @@ def seeded(study: Study, fake: Faker, rng: np.random.Generator) -> tuple[Study, 
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--prompts", type=int, default=10_000)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from updp.core.memory import keep_freed_memory
 from updp.domains.chest import PACK
 from updp.models import load_pack
 from updp.models.samplers import alpha, dpm_solver, sigma, time_grid
@@ -58,6 +59,7 @@ def ours(latents: Tensor, steps: int, predict: Callable[[Tensor, Tensor], Tensor
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--films", type=int, default=4)
     parser.add_argument("--steps", type=int, default=8)

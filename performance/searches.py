@@ -19,6 +19,7 @@ from torch import Tensor
 
 from updp.bench.prompts import validation_studies
 from updp.core.global_state import limited
+from updp.core.memory import keep_freed_memory
 from updp.domains.chest import PACK
 from updp.methods.updp.alignment import align, start
 from updp.methods.updp.method import UPDP, words_of
@@ -73,6 +74,7 @@ class Literal:
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--pack", default=PACK)

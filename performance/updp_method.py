@@ -21,6 +21,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from updp.bench.prompts import validation_studies
+from updp.core.memory import keep_freed_memory
 from updp.domains.chest import PACK
 from updp.methods.updp.method import UPDP
 from updp.models import load_pack
@@ -59,6 +60,7 @@ def literal_film(method: UPDP, text: str, seed: int) -> torch.Tensor:
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--films", type=int, default=32, help="of the default; the literal loop takes a fourth")

@@ -19,6 +19,7 @@ import numpy as np
 
 from updp.core.cache import FolderCache, Layered, MemoryCache
 from updp.core.measurement import Measurement
+from updp.core.memory import keep_freed_memory
 from updp.domains.chest import PACK
 from updp.evaluation.cohort.exhibit import Exhibit
 from updp.evaluation.probes import probes
@@ -76,6 +77,7 @@ def line(measurement: Measurement) -> str:
 
 
 def main() -> None:
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--source", required=True, help="prefix of the film ids, as chestxray14 or iu_xray")
