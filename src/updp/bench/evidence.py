@@ -1,7 +1,7 @@
 """The evidence of every method in tables: what the gate asks, and the controls whose answer is known.
 
 A row is a method at one strength, measured on the same films as the others. Rows come from a run of `updp bench
-methods`, or from the file that it left (``rows_of``), so that a page shows what was measured and nothing else.
+methods`, or from the file that it wrote (``rows_of``), so that a page shows what was measured and nothing else.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def rows_of(facts: Mapping[str, Any]) -> list[Row]:
 
 
 def cell(m: Measurement | None, percent: bool) -> str:
-    """A figure with its interval; what was not measured is said."""
+    """A figure with its interval, or that it was not measured."""
     if m is None:
         return ""
     if not m.measured:

@@ -28,7 +28,7 @@ for _module in _MODULES:
 
 
 def main() -> None:
-    """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
+    """Entry point. An error of this package is printed and ends with 2; of others only type and place are printed."""
     wait_passively()
     arguments = common_options_first(sys.argv[1:])
     command = typer.main.get_command(app)
@@ -51,7 +51,7 @@ def main() -> None:
     finish(session, code, error)
     if code == STOPPED:
         sys.stdout.flush()
-        os._exit(STOPPED)  # without waiting for what worker processes are at
+        os._exit(STOPPED)  # without waiting for the tasks of worker processes
     raise SystemExit(code)
 
 

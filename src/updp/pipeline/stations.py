@@ -211,7 +211,7 @@ class CleanReport:
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
                        if name in study.report.sections})  # fmt: skip
         cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known, sex=study.sex)
-        # The receiver's detector shares nothing with ours: what it would object to stays here.
+        # The receiver's detector shares nothing with the one above: what it would object to stays here.
         mode: Literal["surrogate", "tag"] = "surrogate" if self.cleaner.mode == "surrogate" else "tag"
         if any(residual_spans(text, mode=mode) for text in cleaned.report.sections.values()):
             raise Refused(Reason.REPORT_RESIDUAL)

@@ -57,7 +57,7 @@ def _passage(text: str, low: int, high: int, mode: str) -> Iterator[Residue]:
     pieces = list(_pieces(text, low, high))
     letters = [_letters(word) for _, _, word in pieces]
     for i, (start, end, word) in enumerate(pieces):
-        if any(c.isdigit() for c in word):  # a number, perhaps one of ours, but no name
+        if any(c.isdigit() for c in word):  # a number, perhaps a surrogate, but no name
             kind = _judge_digits(word, mode) or _judge_noise(word, pieces, i, mode)
         else:
             kind = _judge_signs(word)
@@ -149,7 +149,7 @@ def _judge_digits(word: str, mode: str) -> str | None:
     if len(parts) == 4 and "." in word and all(p.isdigit() and int(p) < 256 for p in parts) and word.count(".") == 3:
         return None if word.startswith("192.0.2.") else "ip"
     if mode == "surrogate" and letters.upper() == "ZZ":
-        return None  # numbers of ours begin so
+        return None  # surrogate numbers begin so
     if word[0] in "ps" and len(word) == 16 and word.isalnum() and word.islower():
         return None  # pseudonyms have that form
     if digits.startswith("000") and len(digits) == 5:

@@ -141,7 +141,7 @@ class Cleaner:
     # -- spans -------------------------------------------------------------------------------------------------------
 
     def spans(self, report: Report, known: Sequence[str] = ()) -> dict[str, list[Span]]:
-        """What would be taken out of each section, at places in its own text; for people who look over our shoulder."""
+        """What would be taken out of each section, at places in its own text; the review page shows it."""
         text = _JOINT.join(report.sections.values())
         found = self._all_spans(text, self._known_spans(text, known) if known else [])
         out: dict[str, list[Span]] = {}

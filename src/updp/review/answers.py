@@ -6,7 +6,7 @@ again adds a row, and the last one counts.
 
 Answers that come back from a hand-out carry a chain of codes: HMAC-SHA-256 under the reader's secret over the code
 before and the answer. A file that anybody altered, cut or mixed without that secret is refused. The secret is in the
-reader's own hand-out, so the codes say nothing about the reader himself.
+reader's own hand-out, so the codes do not show what the reader changed.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 Built from the paper's abstract; its body was not available, and what follows is a design after the abstract.
 
 1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each identifies the patient;
-   the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the knob.
+   the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the strength.
 2. *Medical-Semantics-Compensation.* Features of the findings network and the vlm are written as a short code, and the
    pack's generator fills the blocked cells, conditioned on tokens made of the code and on the open cells: one decoder
    for every rho, since inpainting by diffusion needs no training of its own (RePaint, Lugmayr et al. 2022, arXiv
    2201.09865). Weights of the first generation state findings as sentences instead of tokens.
-3. *Minimum description length.* The code is rounded to whole numbers and paid for by the bit under a learned prior, and
-   an adversary reads identities from it in training: what does not help to tell findings is not worth its bits.
+3. *Minimum description length.* The code is rounded to whole numbers, and its length in bits under a learned prior is
+   part of the loss. An adversary reads identities from it in training. So the code leaves out what does not help to
+   tell findings.
 
 The mask identifies the patient, so it is neither released nor recorded; only the filled film leaves. Open cells leave
 as they were: privacy needs a high rho. At rho = 1 a film depends on the patient through the code alone.

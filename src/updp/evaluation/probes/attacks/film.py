@@ -287,7 +287,9 @@ def _compared(
 
 
 def predicted(originals: Exhibit, inquiry: Inquiry) -> NDArray[np.float32] | None:
-    """Log odds of the findings that the pack's classifier predicts on real films; None where it is none of ours."""
+    """Log odds of the findings that the pack's classifier predicts on real films; None where it is a model from
+    elsewhere.
+    """
     from updp.models.backbone import FilmEncoder
 
     if not inquiry.has_pack or "classifier" not in inquiry.pack.info.get("roles", {}):

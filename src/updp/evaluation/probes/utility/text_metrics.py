@@ -240,7 +240,7 @@ def meteor_of_counts(counts: ArrayLike, weights: ArrayLike | None = None) -> Any
     alpha, beta, gamma, delta = _METEOR
     counts = np.asarray(counts, dtype=np.float64)
     total = counts.sum(axis=0)[None] if weights is None else np.atleast_2d(weights) @ counts
-    matched = total[:, 4:20].reshape(-1, 4, 4)  # module x (content, content, function, function) of (ours, theirs)
+    matched = total[:, 4:20].reshape(-1, 4, 4)  # module x (content, function) x two texts
     ours = (delta * matched[:, :, 0] + (1 - delta) * matched[:, :, 2]) @ _METEOR_WEIGHTS
     theirs = (delta * matched[:, :, 1] + (1 - delta) * matched[:, :, 3]) @ _METEOR_WEIGHTS
     lengths = delta * (total[:, :2] - total[:, 2:4]) + (1 - delta) * total[:, 2:4]
