@@ -356,9 +356,8 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["identity"]:
         for row in _of(rows, entry):
-            ours = [row.cell(AS_PRINTED), row.cell(RETRAINED)]
-            lines.append([entry["what"], row.name, entry["published"], *ours])
-    heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
+            lines.append([entry["what"], row.name, entry["published"], row.cell(AS_PRINTED), row.cell(RETRAINED)])
+    heads = ["films", "setting", "published accuracy", "trained on real films, as printed", "retrained on released films"]
     source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
     return ["### Naming the patient (UPDP)", "", source, "", *table_lines(heads, lines)]
 
@@ -378,8 +377,8 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
                     row.cell(JUDGE),
                 ]
             )
-    heads = ["films", "ours", "published verification AUC", "ours, frozen", "ours, strongest that adapts",
-             "published classification AUC", "ours, frozen judge"]  # fmt: skip
+    heads = ["films", "setting", "published verification AUC", "frozen", "strongest that adapts",
+             "published classification AUC", "frozen judge"]  # fmt: skip
     out = ["### Verification and classification (PrivDiff-Net, Tables 1 and 2)", "", *table_lines(heads, lines)]
     lines = []
     for entry in given["attributes"]:
@@ -390,8 +389,8 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
                 for attacker in ("frozen", "retrained")
             ]
             lines.append([entry["what"], row.name, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
-    heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
-             "ours, retrained"]  # fmt: skip
+    heads = ["films", "setting", "published age", "age, frozen", "age, retrained", "published sex", "sex, frozen",
+             "sex, retrained"]  # fmt: skip
     return [*out, "### Age and sex (PrivDiff-Net, Table 3)", "", *table_lines(heads, lines)]
 
 
