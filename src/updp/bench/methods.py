@@ -357,7 +357,7 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     for entry in given["identity"]:
         for row in _of(rows, entry):
             lines.append([entry["what"], row.name, entry["published"], row.cell(AS_PRINTED), row.cell(RETRAINED)])
-    heads = ["films", "setting", "published accuracy", "trained on real films, as printed", "retrained on released films"]
+    heads = ["films", "setting", "published accuracy", "trained on real (as printed)", "retrained on released"]
     source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
     return ["### Naming the patient (UPDP)", "", source, "", *table_lines(heads, lines)]
 
