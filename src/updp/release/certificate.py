@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 FORMAT = "updp-certificate-1"
 #: Options that belong to a hospital and not to the method: further blocked words only take away.
 _OWN = ("pack", "weights", "block", "device")
-#: Options that change nothing at these values; certificates of before they existed hold for them.
-_USUAL = (("dtype", "float32"),)
 
 
 class Fault(StrEnum):
@@ -109,7 +107,7 @@ class Subject:
 
 def own_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make a method another method."""
-    return {name: value for name, value in options.items() if name not in _OWN and (name, value) not in _USUAL}
+    return {name: value for name, value in options.items() if name not in _OWN}
 
 
 @dataclass(frozen=True, slots=True)
