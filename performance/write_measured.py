@@ -5,7 +5,7 @@
     updp certify --data CHESTXRAY14 --method keep --out keep.json
     python performance/write_measured.py keep.json
 
-Methods measured anew replace their old entries; others keep theirs. ``--fresh`` forgets everything else.
+Methods measured anew replace their old entries; others keep theirs. ``--fresh`` removes all others.
 """
 
 from __future__ import annotations

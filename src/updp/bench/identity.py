@@ -38,7 +38,7 @@ _OF_EACH, _TAUGHT, _TAUGHT_QUICK = 10, 12, 4
 ADAPTED = Column("adapted, own film", "identification accuracy", {"attacker": "A2", "protocol": "own film"})
 REAL = Column("real films", "identification accuracy on real films")
 COLUMNS = (AS_PRINTED, RETRAINED, ADAPTED, REAL)
-#: What is named: real films, films of the raw report, and both readings of UPDP, and settings between them.
+#: What is named: real films, films of the raw report, both readings of UPDP, and settings between them.
 PLANS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("keep", {}, "97.21"),
     ("updp", {"search": "raw"}, "13.69"),

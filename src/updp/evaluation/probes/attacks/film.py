@@ -287,8 +287,7 @@ def _compared(
 
 
 def predicted(originals: Exhibit, inquiry: Inquiry) -> NDArray[np.float32] | None:
-    """Log odds of the findings that the pack's classifier predicts on real films; None where it is a model from
-    elsewhere.
+    """Log odds of the findings that the pack's own classifier predicts on real films; None if it has none.
     """
     from updp.models.backbone import FilmEncoder
 
