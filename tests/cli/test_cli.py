@@ -175,7 +175,7 @@ def test_the_policy_printed_by_default_is_accepted(tmp_path):
         ("[method]\nname = 'bluur'\n", "no method 'bluur'; did you mean 'blur'?"),
         ("[method]\nname = 'blur'\noptions = {sigmaa = 1}\n", "no option 'sigmaa'"),
         ("[source]\ndomain = 'face'\n[method]\nname = 'k-same'\n", "does not serve the domain 'face'"),
-        ("[source]\ndomain = 'face'\n[release]\nattributes = ['view']\n", "no attribute 'view'"),
+        ("[source]\ndomain = 'face'\n[image]\nformat = 'dicom'\n", "written as png alone"),
         ("[image]\nsize = 'native'\n", "makes square films"),
     ],
 )
