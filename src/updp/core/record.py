@@ -52,7 +52,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One image with its report and what is known about both, on its way from a source to a release."""
+    """One image with its report and what is known about both, between a source and a release."""
 
     film_id: str  # unique within the source
     study_id: str

@@ -1,4 +1,4 @@
-"""The stations a study passes on its way: read, screen, report, pseudonymise, image.
+"""The stations that a study passes: read, screen, report, pseudonymise, image.
 
 Each takes a study and gives a study, or raises ``Refused``. Up to ``image`` they run study by study, so that one native
 film is in memory at a time; ``image`` takes a batch of small squares, or one film that stays native. After ``report``

@@ -203,7 +203,7 @@ def find(policy: Policy, today: dt.date) -> Found:
     signed: list[Mapping[str, Any]] = []
     proofs: list[Proof] = []
     for raw, named in _held(policy):
-        # A signer of the package vouches for what came with it, and for nothing else that a policy names.
+        # A signer of the package is trusted for the certificates that ship, and for no other that a policy names.
         found = check(raw, subject, policy.gate.certifiers if named else shipped_signers(), policy, today)
         if isinstance(found, Certificate):
             signed.append(json.loads(raw))

@@ -1,7 +1,7 @@
 """The receiver's second opinion on released text: what still looks like an identifier.
 
 It shares nothing with the detector that cleaned the reports: no pattern, no word list, no tagger. Where that one looks
-for what names look like, this one asks what a word with a capital is doing in the middle of a sentence: a plain word, a
+for what names look like, this one looks at every word with a capital in the middle of a sentence: a plain word, a
 term or a surrogate may stand there, anything else is a name or a place. Numbers are judged by their characters. A
 receiver has no key, so what comes from the public pools of surrogates (names, invented towns, ranges set aside for
 fiction) is passed over, and so are dates unless the release says that it has none (``mode="tag"``).

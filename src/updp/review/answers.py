@@ -90,7 +90,7 @@ def read_answer(data: Any, plan: Plan, reader: str) -> Answer:
 
 
 def check_turn(answer: Answer, given: Mapping[int, Answer], plan: Plan, reader: str, now: dt.datetime) -> None:
-    """Films are read in the order of the plan, and its sessions lie apart: the wash-out rests on both."""
+    """Films are read in the order of the plan, and its sessions lie apart: the wash-out depends on both."""
     items = plan.reader(reader).items
     if answer.item in given:  # answered again, while its session lasts: the next one shows the patient again
         if any(items[place].session > items[answer.item].session for place in given):

@@ -130,7 +130,7 @@ class _Remembered:
 
 
 class HeaderWalk:
-    """One header on its way: what belongs to this patient and this file."""
+    """One header that is being cleaned: what belongs to this patient and this file."""
 
     def __init__(self, cleaner: HeaderCleaner, dataset: Dataset, patient_id: str, sex: str | None) -> None:
         self.cleaner = cleaner

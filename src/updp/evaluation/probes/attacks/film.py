@@ -17,7 +17,7 @@ Twins: released films of other patients with the same record, in place of the pa
 same record without the patient's pixels. The difference to them, against the same impostors, is what the pixels add.
 
 Every comparison belongs to two patients, the genuine one and the impostor, and the intervals count both
-(``intervals.crossed``). A pair with few impostors places its film roughly and counts for less: the share of n impostors
+(``intervals.crossed``). A pair with few impostors gives an uncertain rank and counts for less: the share of n impostors
 that a film of no patient outscores has the variance (n + 2) / 12 n, and pairs are weighted by its inverse.
 """
 

@@ -71,7 +71,7 @@ OTHER = "judges through VGG16"
 
 
 def countable(labels: Labels, patients: NDArray[Any]) -> NDArray[np.intp]:
-    """Findings with enough films and patients on either side to have an AUC worth a mean."""
+    """Findings with enough films and patients on either side to have an AUC that counts in a mean."""
     kept = []
     for j in range(labels.shape[1]):
         positive, negative = labels[:, j] == 1, labels[:, j] == 0
