@@ -110,6 +110,14 @@ def table_of(name: str) -> str:
     return f"`{facts['command']}`\n\n{tables.strip()}\n\n"
 
 
+def on_whom(about: dict[str, Any]) -> str:
+    """The models and the films that figures are of, in a sentence."""
+    pack = about["pack"]
+    models = f"{pack['role']} of pack {pack['name']}" if "role" in pack else f"pack {pack['name']}"
+    where = f"{about['films']} films of {about['patients']} patients, " if "films" in about else ""
+    return f"{where}{models} (`{pack['sha256'][:12]}`), seed {about['seed']}."
+
+
 def _methods(*tables: str) -> Callable[[Any], str]:
     def text(facts: Any) -> str:
         from updp.bench.evidence import rows_of
@@ -122,7 +130,7 @@ def _methods(*tables: str) -> Callable[[Any], str]:
 
 def _ablation(facts: Any) -> str:
     from updp.bench.ablation import Gain, Row, markdown
-    from updp.bench.tables import on_whom, read_rows
+    from updp.bench.tables import read_rows
 
     text = markdown(read_rows(Row, facts["rows"]), read_rows(Gain, facts["gains"]))
     pictures = "![Score by prompt length](pictures/ablation-length.png) "
@@ -131,7 +139,7 @@ def _ablation(facts: Any) -> str:
 
 def _generated(facts: Any) -> str:
     from updp.bench.generated import Row, markdown
-    from updp.bench.tables import on_whom, read_rows
+    from updp.bench.tables import read_rows
 
     names = {"By prompt length": "length", "By content iteration": "iterations"}
     pictures = "\n\n".join(f"![{words}](pictures/generated-{name}.png)" for words, name in names.items())
@@ -140,7 +148,7 @@ def _generated(facts: Any) -> str:
 
 def _epsilon(facts: Any) -> str:
     from updp.bench.epsilon import Row, markdown
-    from updp.bench.tables import on_whom, read_rows
+    from updp.bench.tables import read_rows
 
     text = markdown(read_rows(Row, facts["rows"]))
     return f"{on_whom(facts['about'])}\n\n{text}\n![Gain kept by budget](pictures/epsilon.png)"
@@ -148,7 +156,7 @@ def _epsilon(facts: Any) -> str:
 
 def _rate(facts: Any) -> str:
     from updp.bench.rate import Row, markdown
-    from updp.bench.tables import on_whom, read_rows
+    from updp.bench.tables import read_rows
 
     text = markdown(read_rows(Row, facts["rows"]))
     return f"{on_whom(facts['about'])}\n\n{text}\n![Findings and identity by bits](pictures/rate.png)"
@@ -156,7 +164,6 @@ def _rate(facts: Any) -> str:
 
 def _identity(facts: Any) -> str:
     from updp.bench.identity import groups_of, markdown
-    from updp.bench.tables import on_whom
 
     budget = "A quick" if facts["about"]["quick"] else "The full"
     return f"{on_whom(facts['about'])} {budget} evaluation.\n\n{markdown(groups_of(facts))}"

@@ -1,4 +1,4 @@
-"""Burned-in text: what an OCR other than ours can still read, which markers stay, and what a film costs.
+"""Burned-in text: what another OCR can still read, which markers stay, and what a film costs.
 
 Letters are drawn onto chest films in several fonts and sizes: plain, small, faint, turned by 90°, over bone and white
 on white. The judge is tesseract: it looks at the whole film, and at each token's own place, cut out, turned upright,

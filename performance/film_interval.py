@@ -1,4 +1,5 @@
-"""The interval of film linkage by simulation: does it cover the truth, and how often do films of nobody pass?
+"""The interval of film linkage by simulation: does it cover the truth, and how often do films pass that hold no
+patient?
 
     python performance/film_interval.py --data CHESTXRAY14 --patients 60 --repeats 200
 

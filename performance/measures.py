@@ -1,4 +1,4 @@
-"""Our statistics and image measures beside those of libraries: time, and the largest difference.
+"""Statistics and image measures of updp beside those of libraries: time, and the largest difference.
 
 ``python performance/measures.py``. AUC and kappa are resampled 1 000 times over 600 rows, as an interval needs them;
 scikit-learn has no resamples at once. SSIM and MS-SSIM are of 16 pairs of 256-pixel films, beside torchmetrics where it
@@ -34,7 +34,7 @@ def timed(run: Callable[[], Any], rounds: int = 3) -> tuple[float, np.ndarray]:
 def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any]) -> None:
     """Print one line."""
     (mine, found), (library, expected) = timed(ours), timed(theirs)
-    print(f"{name}: ours {mine:.3f} s, library {library:.3f} s, difference {np.abs(found - expected).max():.1e}")
+    print(f"{name}: updp {mine:.3f} s, library {library:.3f} s, difference {np.abs(found - expected).max():.1e}")
 
 
 def main() -> None:

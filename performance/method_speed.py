@@ -1,10 +1,10 @@
-"""Seconds a film of every method, on the processor and on the clock, one thread, beside the keep-as-is row.
+"""Seconds per film of every method, of the processor and of the clock, on one thread, beside `keep`.
 
     python performance/method_speed.py [--films 8] [--methods privdiff prichexy …]
 
 Films are drawn, not read: speed does not depend on what they show. Models are loaded before the clock starts.
-At its default strength of 1 PrivDiff-Net has nobody to steer off and takes two branches; ``--strength 0.99``: all four.
-Processor seconds are what compares on a shared machine; two workers on two cores halve the clock's.
+At its default strength of 1 PrivDiff-Net is not guided away from a patient and takes two branches; ``--strength 0.99``:
+all four. Processor seconds are what compares on a shared machine; two workers on two cores halve the clock's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Notes nobody tuned to: whole-span recall by class, characters taken too many, speed; real reports left alone.
+"""Notes that no rule was made for: whole-span recall by class, characters taken too many, speed; real reports left
+alone.
 
     python performance/notes.py [--part held_out] [--names FILE] [--iu FOLDER] [--rounds 20] [--errors N] [--both]
 

@@ -6,7 +6,7 @@
 An identifier counts as found when every letter and digit of it lies in a span; a span counts as right when it touches
 an identifier. Whitelist terms lost are counted after cleaning with tags. Reports a second are processor time of one
 core, with nothing remembered from an earlier run; presidio runs in its own interpreter on the first ``--sample``
-texts of each corpus, timed the same way, and its ratio is to ours on the same texts.
+texts of each corpus, timed the same way, and its ratio is to updp on the same texts.
 """
 
 from __future__ import annotations

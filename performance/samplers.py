@@ -82,9 +82,9 @@ def main() -> None:
 
     found = {}
     for name, predict in (("with the network", network), ("the loop alone", nothing)):
-        seconds: dict[str, list[float]] = {"ours": [], "diffusers": []}
+        seconds: dict[str, list[float]] = {"updp": [], "diffusers": []}
         for _ in range(arguments.rounds):
-            for who, sample in (("ours", ours), ("diffusers", theirs)):
+            for who, sample in (("updp", ours), ("diffusers", theirs)):
                 begun = time.process_time()
                 made = sample(noise, arguments.steps, predict)
                 seconds[who].append((time.process_time() - begun) / arguments.films)
@@ -94,8 +94,8 @@ def main() -> None:
                     print(f"{who}: the same bits as in the round before: {same}")
         for who, values in seconds.items():
             print(f"{name}, {who}: {1000 * np.median(values):.2f} ms of processor time per film")
-    latents = (found["ours"] - found["diffusers"]).abs()
-    films = [generator.autoencoder.decode(found[who]) for who in ("ours", "diffusers")]
+    latents = (found["updp"] - found["diffusers"]).abs()
+    films = [generator.autoencoder.decode(found[who]) for who in ("updp", "diffusers")]
     grey = 255 * (films[0] - films[1]).abs()
     print(f"difference of latents: mean {latents.mean():.4f}, largest {latents.max():.4f}")
     print(f"difference of films, of 255 grey values: mean {grey.mean():.2f}, largest {grey.max():.0f}")

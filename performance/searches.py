@@ -110,7 +110,7 @@ def main() -> None:
                   straight_through=True, fixed=begun.fixed[row])  # fmt: skip
 
     projector = Projector(vlm.token_table.detach(), vocabulary, Projection())
-    print("| search | literal loop, s per film | ours, s per film | ratio |")
+    print("| search | literal loop, s per film | updp, s per film | ratio |")
     print("|---|---|---|---|")
     for name, slow, fast in (
         ("UPDP, 20 steps", align_each, lambda: align(

@@ -4,9 +4,9 @@
     python performance/sources.py --films DIR          # the films below DIR instead of drawn ones
 
 Memory is the peak resident set of a fresh process that iterates the manifest, and how much of it iterating added to
-what imports and opening had taken. Time is ours over plain Pillow's (decode, resize, save at the same compression
-level, once with Pillow's own zlib strategy, once with ours) in processor time, film by film in turn, so that a busy
-machine weighs on all alike; the median of several rounds.
+what imports and opening had taken. Time is that of updp over plain Pillow's (decode, resize, save at the same
+compression level, once with Pillow's own zlib strategy, once with that of updp) in processor time, film by film in
+turn, so that a busy machine weighs on all alike; the median of several rounds.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def measure_time(films: dict[str, list[Path]], size: int, rounds: int) -> None:
         return pillow(path, PNG_STRATEGY)
 
     makers: list[Callable[[Path], bytes]] = [ours, pillow, pillow_as_ours]
-    print("\n| films | size | ours, ms | Pillow, ms | ours / Pillow | ours / Pillow with our PNG strategy | bytes |")
+    print("\n| films | size | updp, ms | Pillow, ms | updp / Pillow | updp / Pillow, same PNG strategy | bytes |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     for name, paths in films.items():
         spent: list[list[float]] = [[] for _ in makers]

@@ -7,7 +7,6 @@ import pytest
 
 from tests.conftest import Hospital, sweep
 from tests.methods.tiny import tiny_pack
-from tests.methods.tiny_weights import tiny_weights
 from updp.bench import rate
 from updp.bench.tables import read_rows
 from updp.methods.dcm.compensation import FeatureCompensator
@@ -47,10 +46,9 @@ def test_every_rate_is_measured_and_written(source, pack, tmp_path):
     assert sweep(tmp_path / "out", skip=(".cache",)) == []
 
 
-def test_weights_with_a_code_of_one_rate_are_refused_before_any_film(source, pack, tmp_path):
-    weights = str(tiny_weights(pack, tmp_path / "first-generation"))
-    with pytest.raises(PackError, match="code of one rate"):
-        rate.bench_rate(source, tmp_path / "out", pack=pack, weights=weights)
+def test_weights_of_another_pack_are_refused_before_any_film(source, pack, tmp_path):
+    with pytest.raises(PackError, match="learned with another"):
+        rate.bench_rate(source, tmp_path / "out", pack=pack)
     assert not (tmp_path / "out").exists()
 
 

@@ -168,6 +168,24 @@ def test_the_policy_printed_by_default_is_accepted(tmp_path):
     assert Path(tmp_path / "policy.toml").name in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[source]\ndomain = 'chst'\n", "no domain 'chst'; did you mean 'chest'?"),
+        ("[method]\nname = 'bluur'\n", "no method 'bluur'; did you mean 'blur'?"),
+        ("[method]\nname = 'blur'\noptions = {sigmaa = 1}\n", "no option 'sigmaa'"),
+        ("[source]\ndomain = 'face'\n[method]\nname = 'k-same'\n", "does not serve the domain 'face'"),
+        ("[source]\ndomain = 'face'\n[image]\nformat = 'dicom'\n", "written as png alone"),
+        ("[image]\nsize = 'native'\n", "makes square films"),
+    ],
+)
+def test_a_policy_that_names_what_there_is_not_is_no_valid_policy(tmp_path, text, said):
+    (tmp_path / "policy.toml").write_text(text)
+    done = updp("policy", "--check", tmp_path / "policy.toml")
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_clean_writes_native_films_and_names_a_wrong_syntax(place, tmp_path):
     fixed = ("--key", place / "key", "--workers", 1)
     plain = "[burned_in]\nmode = 'off'\n[image]\nsize = 'native'\n[method]\nname = 'keep'\n"

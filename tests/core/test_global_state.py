@@ -135,7 +135,7 @@ before = state()
 import accelerate  # noqa: F401 - adds a filter when first imported
 import updp
 for found in pkgutil.walk_packages(updp.__path__, "updp."):
-    if not found.name.endswith(("__main__", "make_tables")):
+    if not found.name.endswith("__main__"):
         importlib.import_module(found.name)
 after = state()
 print([(a, b) for a, b in zip(before, after) if a != b])

@@ -5,21 +5,13 @@ import json
 
 import pytest
 
+from performance.write_measured import as_toml, from_bench, from_certificate, merged
 from updp.core.keys import Key
 from updp.core.measurement import Measurement
 from updp.core.policy import MethodPolicy
 from updp.methods import METHODS, method_info
 from updp.methods.listing import describe_method
-from updp.methods.measured import (
-    FIGURES,
-    BadMeasurements,
-    as_toml,
-    from_bench,
-    from_certificate,
-    measured,
-    merged,
-    read_measured,
-)
+from updp.methods.measured import FIGURES, BadMeasurements, measured, read_measured
 from updp.release import certificate
 from updp.release.certificate import Certificate, Subject
 
@@ -61,7 +53,7 @@ def test_where_weights_come_from_makes_no_other_method_and_other_options_do(tmp_
         row("updp", None, {"search": "report", "pack": "mine"}, other=0.5),
     )
     entries = from_bench(path)
-    assert [one.method for one in entries] == [("dcm", {}), ("updp", {"search": "report"})]
+    assert [(one.name, one.options) for one in entries] == [("dcm", {}), ("updp", {"search": "report"})]
     assert "search = report" in str(entries[1])
     kept = tmp_path / "measured.toml"
     kept.write_text(as_toml(entries, "a command", list(METHODS)))

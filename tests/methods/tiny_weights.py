@@ -5,7 +5,7 @@ import torch
 
 from tests.conftest import draw
 from updp.core.record import Study
-from updp.methods.dcm.method import Compensator
+from updp.methods.dcm.compensation import FeatureCompensator
 from updp.methods.prichexy.method import Deformer
 from updp.methods.privacy_net.method import EncoderAndTask
 from updp.methods.privdiff.method import Denoiser
@@ -17,12 +17,13 @@ def tiny_weights(pack_folder, out):
     """Weights of all four learned methods, last layers stirred so that they do something."""
     pack = load_pack(pack_folder)
     roles = pack.info["roles"]
+    spaces = {"space": pack.vlm.embed_texts([""]).shape[1], "context": pack.generator.condition([""]).states.shape[2]}
     torch.manual_seed(3)
     made = {
         "privdiff": Denoiser(roles["generator"]["config"], 16, roles["classifier"]["config"]["labels"], bank=2),
         "prichexy": Deformer(width=8, pools=2, side=32),
         "privacy-net": EncoderAndTask({"width": 8, "pools": 2}, roles["classifier"]["config"]),
-        "dcm": Compensator(roles["classifier"]["config"], channels=2, hidden=8),
+        "dcm": FeatureCompensator(roles["classifier"]["config"], **spaces, channels=2, hidden=8, tokens=2),
     }
     for part in (made["prichexy"].unet.last, made["privacy-net"].encoder.unet.last):
         torch.nn.init.normal_(part.weight, std=1.0)

@@ -1,1 +1,1 @@
-"""Published tables with ours beside them, and the measures of a model pack: each module is one `updp bench NAME`."""
+"""Published tables with the measured ones beside them, and measures of a model pack; each module is a `updp bench`."""

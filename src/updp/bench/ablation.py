@@ -19,7 +19,7 @@ from updp.bench.tables import panels, plot_intervals, save
 from updp.core.markdown import table_lines
 from updp.evaluation.intervals import Interval
 
-#: Published image-text scores (BiomedCLIP, average [min, max]) of the paper's Table 3, for the column beside ours.
+#: Published image-text scores (BiomedCLIP, average [min, max]) of the paper's Table 3, for a column of their own.
 PUBLISHED = {
     "random": "32.48 [23.77, 40.12]",
     "random + UPDP": "37.32 [25.48, 46.12]",
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Gain:
-    """What optimisation added to the same films' scores, [low, high] over resampled patients."""
+    """What optimisation adds to the scores of the same films, with its interval over resampled patients."""
 
     start: str
     score: Interval
@@ -115,7 +115,7 @@ class _Bench(PromptBench):
 
 
 def markdown(rows: Sequence[Row], gains: Sequence[Gain] = ()) -> str:
-    """The tables, published figures beside ours where there are any."""
+    """The tables, with published figures where there are any."""
     out = []
     if gains:
         lines = [(gain.start, _signed(gain.score), _signed(gain.judge)) for gain in gains]

@@ -1,9 +1,9 @@
 """`updp bench epsilon`: how near prompts of mode `ldp` come to their films, by privacy budget from 1 to 100.
 
 For validation films, words are drawn at each budget by the exponential mechanism, and the prompts are scored against
-their films by the vlm and by a second one that is never drawn by. Beside them stand the two ends: words drawn without
-looking (epsilon 0) and the best words (no privacy). ``gain kept`` is how far a budget comes from the one to the other.
-The films that such prompts generate are measured by `updp bench frontier`.
+their films by the vlm and by a second one, by which no word is drawn. Beside them stand the two ends: words drawn
+without looking (epsilon 0) and the best words (no privacy). ``gain kept`` is the place of a budget between the two: 0
+at the first, 1 at the second. The films that such prompts generate are measured by `updp bench frontier`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from updp.methods.updp.method import UPDP
 
 #: Budgets of a study.
 EPSILONS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-#: Stand for the two ends: too small and too large for the film to count, or for chance to.
+#: The two ends: so small that the film does not count, and so large that chance does not count.
 BLIND, CERTAIN = 1e-6, 2000.0
 #: Words drawn, set they are drawn from, and how a word is scored.
 VARIANTS: tuple[dict[str, Any], ...] = (

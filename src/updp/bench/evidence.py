@@ -1,7 +1,7 @@
 """The evidence of every method in tables: what the gate asks, and the controls whose answer is known.
 
 A row is a method at one strength, measured on the same films as the others. Rows come from a run of `updp bench
-methods`, or from the file that it left (``rows_of``), so that a page shows what was measured and nothing else.
+methods`, or from the file that it wrote (``rows_of``), so that a page shows what was measured and nothing else.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def rows_of(facts: Mapping[str, Any]) -> list[Row]:
 
 
 def cell(m: Measurement | None, percent: bool) -> str:
-    """A figure with its interval; what was not measured is said."""
+    """A figure with its interval, or that it was not measured."""
     if m is None:
         return ""
     if not m.measured:
@@ -102,9 +102,9 @@ REAL, TAUGHT = {"regime": "train real, test real"}, {"regime": "train released, 
 BOTH, SHOWN = {"regime": "train real and released, test real"}, {"regime": "train real, test released"}
 SKILL = (
     Column("skill kept", "diagnostic skill kept", percent=False),
-    Column("AUC, taught by released films", "diagnosis AUC", TAUGHT, percent=False),
-    Column("AUC, taught by real and released films", "diagnosis AUC", BOTH, percent=False),
-    Column("AUC on released films, taught by real ones", "diagnosis AUC", SHOWN, percent=False),
+    Column("AUC, trained on released films", "diagnosis AUC", TAUGHT, percent=False),
+    Column("AUC, trained on real and released films", "diagnosis AUC", BOTH, percent=False),
+    Column("AUC on released films, trained on real ones", "diagnosis AUC", SHOWN, percent=False),
 )
 _SPACE = {"protocol": "imagenet, k=5"}
 FIDELITY = (
@@ -184,7 +184,7 @@ def _use(rows: Sequence[Row], heading: str) -> list[str]:
     return [
         f"{heading} Usefulness",
         "",
-        f"Judges start from {start}; three of each kind. Taught by real films they reach {cell(real, False)} on real "
+        f"Judges start from {start}; three of each kind. Trained on real films they reach {cell(real, False)} on real "
         "films. Skill kept is (AUC − 0.5) over the same of real films.",
         "",
         *_table(

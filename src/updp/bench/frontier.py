@@ -1,10 +1,10 @@
-"""`updp bench frontier`: every method by its knob, on patients no model has seen, between privacy and use.
+"""`updp bench frontier`: privacy and use of every method by its strength, on patients that no model has seen.
 
 Privacy is the film beyond its record (strongest attacker that adapts), use the diagnostic skill kept; the record's own
 linkage, fidelity and cost stand beside. A method's hypervolume is the area that its strengths dominate, 1 for a perfect
-method. Its interval carries the intervals of the points over: figures are drawn anew within them, the area is computed
-each time, and the draws are shifted by what the best of noisy points gains by chance. Each method and strength lands in
-a file, so a bench that was cut off goes on where it was. The methods and strengths are data (``frontier.toml``).
+method. Its interval follows from those of the points: figures are drawn within them, the area is computed for each
+draw, and the draws are shifted by what the best of noisy points gains by chance. Each method and strength has a file,
+so an interrupted bench resumes. The methods and strengths are data (``frontier.toml``).
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def bench_frontier(
 ) -> list[Volume]:
     """Measure every method at every strength; ``frontier.md``, ``.json`` and ``.svg`` go to ``out``.
 
-    ``part`` (2, 5) measures the second fifth of the settings and writes no table: processes that share ``out`` leave
-    what a last call without it puts together.
-    Methods without weights, or with weights of another pack, end the bench before any film is read.
+    ``part`` (2, 5) measures the second fifth of the settings and writes no table: processes share ``out``, and a last
+    call without ``part`` writes the tables. Methods without weights, or with weights of another pack, end the bench
+    before any film is read.
     """
     chosen = [placed(plan, source) for plan in plans] if plans is not None else every_method(source, names, weights)
     todo = settings(chosen, None, pack)
@@ -128,7 +128,7 @@ def write(rows: Sequence[Row], out: Path, about: Mapping[str, Any]) -> list[Volu
 
 
 def picture(found: Sequence[Mapping[str, Any]]) -> bytes:
-    """A line for each method, named once, where it keeps most: so many labels of strengths would hide the points."""
+    """A line per method, with one label at its most useful point: labels of all strengths would hide the points."""
     best: dict[str, Mapping[str, Any]] = {}
     for p in found:
         if p["method"] not in best or p["utility"]["value"] > best[p["method"]]["utility"]["value"]:
@@ -174,7 +174,7 @@ def area_of(found: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> Int
 
 
 def _within(figure: Mapping[str, float], rng: np.random.Generator) -> float:
-    """A figure drawn anew: each side of its interval has a spread of its own."""
+    """A random figure within its interval, each side of which has a spread of its own."""
     z = float(rng.standard_normal())
     reach = figure["high"] - figure["value"] if z > 0 else figure["value"] - figure["low"]
     return float(figure["value"] + z * reach / 1.96)

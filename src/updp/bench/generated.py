@@ -3,8 +3,8 @@
 Each setting writes prompts for validation films and generates a film from each, with the same noise for all settings.
 A generated film is scored against the report of its study by a vlm that was not optimised (``judge``) and by the
 optimised one, and compared with the real film by SSIM; the loss of the optimisation stands beside them. SSIM to the
-real film also rises with what is left of the patient: the paper reads it as fidelity alone.
-Every setting lands in a file of its own, so a bench that was cut off goes on where it was.
+real film also rises with what is left of the patient; the paper takes it as fidelity alone. Every setting has a file of
+its own, so an interrupted bench resumes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Fifty patients with several films are de-identified by each setting, and a classifier of the fifty names the patient of
 each film: trained on real films as the paper prints it, and retrained on released ones. The paper does not say whether
-its generator was trained on its patients. In the first group the fifty are of the pack's training patients, so what the
-generator memorised shows; in the second they are not. Attackers learn on the same other patients in both.
+its generator was trained on its patients. In the first group the fifty are of the pack's training patients, so the
+figures show what the generator memorised; in the second they are not. Both groups have the same attackers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OF_EACH, _TAUGHT, _TAUGHT_QUICK = 10, 12, 4
 ADAPTED = Column("adapted, own film", "identification accuracy", {"attacker": "A2", "protocol": "own film"})
 REAL = Column("real films", "identification accuracy on real films")
 COLUMNS = (AS_PRINTED, RETRAINED, ADAPTED, REAL)
-#: What is named: real films, films of the raw report, and both readings of UPDP with what lies between.
+#: What is named: real films, films of the raw report, both readings of UPDP, and settings between them.
 PLANS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("keep", {}, "97.21"),
     ("updp", {"search": "raw"}, "13.69"),

@@ -1,9 +1,9 @@
 """A second vision-language model, for benchmarks only: nothing is ever optimised against it.
 
-A prompt search that raises the score of one model may exploit errors of that model. This one shares nothing with the
-pack's vlm but the films and texts it learned from: its image tower is an ImageNet AlexNet, left as it is, its text
-tower a bag of words, and one ridge regression in closed form joins the two. If both say that prompts came nearer to
-their films, they did.
+A prompt search that raises the score of one model may exploit errors of that model. This one has nothing in common with
+the pack's vlm except the films and texts it learned from: its image tower is an ImageNet AlexNet, left as it is, its
+text tower a bag of words, and one ridge regression in closed form maps the one to the other. If both scores rise,
+prompts came nearer to their films.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`updp bench methods`: every method on the same real patients in one run, ours beside the published figures.
+"""`updp bench methods`: every method on the same real patients in one run, beside the published figures.
 
 The evidence as the gate asks for it (``evidence``), and the tables of two papers: UPDP's identity figures, Table 1
 (report generation by regime) and Table 4 (prompt searches), PrivDiff-Net's Tables 1 and 3. Methods run through the
 Method protocol on a sample of a source. Patients who trained a pack of one of the methods have no part in it; attackers
-learn on some of the others and are scored on the rest, or on all in turn. Each method and strength lands in one file,
-each evaluation in another, so a bench that was cut off goes on where it was. Published figures and what differs from
-them are data (``published.toml``).
+learn on some of the others and are scored on the rest, or on all in turn. Each method and strength has a file, and each
+evaluation another, so an interrupted bench resumes. Published figures and what differs from them are data
+(``published.toml``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 ASKED = ("evidence", "identity", "privdiff", "reports")
 #: Films that an attacker of the evidence puts through a method with networks itself, in a quick bench too.
 _AGAIN = 100
-#: Few films of each patient: a figure is as sure as its patients are many, and a method costs by the film.
+#: Few films per patient: the interval depends on the number of patients, the cost on the number of films.
 PER_PATIENT = 4
 #: Attackers and judges learn from most of a sample; the rest is scored.
 SPLITS: Mapping[Any, float] = {"train": 0.6, "val": 0.13, "test": 0.27}
@@ -112,9 +112,9 @@ def bench_methods(
 ) -> list[Row]:
     """Measure every method; ``methods.md``, ``methods.json``, ``frontier.json`` and ``frontier.svg`` go to ``out``.
 
-    ``part`` (2, 5) measures the second fifth of the settings and writes no table: processes that share ``out`` leave
-    what a last call without it puts together.
-    ``apart`` lets probes run in workers of an engine; on a cluster ``out`` is a folder that every node has.
+    ``part`` (2, 5) measures the second fifth of the settings and writes no table: processes share ``out``, and a last
+    call without ``part`` writes the tables. ``apart`` lets probes run in workers of an engine; on a cluster ``out`` is
+    a folder that every node has.
     """
     if wrong := sorted(set(tables) - set(ASKED)):
         raise BadBench(unknown("table", wrong[0], ASKED))
@@ -296,7 +296,7 @@ def picture(rows: Sequence[Row]) -> bytes:
 
 
 def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str]) -> str:
-    """Every table asked for, ours beside the published figures, and what differs."""
+    """Every table asked for, with the published figures and what differs from them."""
     out = evidence(rows, about) if "evidence" in tables else _figures(rows, about, tables)
     given = published()
     if "identity" in tables:
@@ -356,9 +356,8 @@ def _identity(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
     lines = []
     for entry in given["identity"]:
         for row in _of(rows, entry):
-            ours = [row.cell(AS_PRINTED), row.cell(RETRAINED)]
-            lines.append([entry["what"], row.name, entry["published"], *ours])
-    heads = ["films", "ours", "published accuracy", "ours as printed (trained on real)", "ours retrained on released"]
+            lines.append([entry["what"], row.name, entry["published"], row.cell(AS_PRINTED), row.cell(RETRAINED)])
+    heads = ["films", "setting", "published accuracy", "trained on real (as printed)", "retrained on released"]
     source = f"{given['sources']['updp']}: {given['identity'][0]['place']}."
     return ["### Naming the patient (UPDP)", "", source, "", *table_lines(heads, lines)]
 
@@ -378,8 +377,8 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
                     row.cell(JUDGE),
                 ]
             )
-    heads = ["films", "ours", "published verification AUC", "ours, frozen", "ours, strongest that adapts",
-             "published classification AUC", "ours, frozen judge"]  # fmt: skip
+    heads = ["films", "setting", "published verification AUC", "frozen", "strongest that adapts",
+             "published classification AUC", "frozen judge"]  # fmt: skip
     out = ["### Verification and classification (PrivDiff-Net, Tables 1 and 2)", "", *table_lines(heads, lines)]
     lines = []
     for entry in given["attributes"]:
@@ -390,8 +389,8 @@ def _privdiff(rows: Sequence[Row], given: Mapping[str, Any]) -> list[str]:
                 for attacker in ("frozen", "retrained")
             ]
             lines.append([entry["what"], row.name, entry["age"], *ours[:2], entry["sex"], *ours[2:]])
-    heads = ["films", "ours", "published age", "ours, frozen", "ours, retrained", "published sex", "ours, frozen",
-             "ours, retrained"]  # fmt: skip
+    heads = ["films", "setting", "published age", "age, frozen", "age, retrained", "published sex", "sex, frozen",
+             "sex, retrained"]  # fmt: skip
     return [*out, "### Age and sex (PrivDiff-Net, Table 3)", "", *table_lines(heads, lines)]
 
 

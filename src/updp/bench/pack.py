@@ -1,8 +1,8 @@
 """`updp bench pack`: what a pack can do, measured on patients it was not trained on.
 
 Figures are on validation patients; the identity gallery of 400 needs the test patients as well, which no stage and no
-choice used. Names are ours where the published metric needs weights that are not installed: FD-classifier is a Fréchet
-distance in the classifier's features, it is not FID.
+choice used. A metric has a name of its own where the published one needs weights that are not installed: FD-classifier
+is a Fréchet distance in the classifier's features, not FID.
 """
 
 from __future__ import annotations

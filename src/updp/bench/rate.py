@@ -60,15 +60,9 @@ def bench_rate(
     say: Say = print,
 ) -> list[Row]:
     """Measure every rate; ``rate.json``, ``rate.md`` and a picture go to ``out``."""
-    from updp.methods.dcm.compensation import FeatureCompensator
     from updp.methods.dcm.method import DCMDeID
-    from updp.models import PackError
 
     method = DCMDeID(pack=pack, weights=weights)  # wrong weights end it here
-    if not isinstance(method.network, FeatureCompensator):
-        raise PackError(
-            f"the weights of dcm in {weights} have a code of one rate; train them again: updp train method dcm"
-        )
     private(out)
     sample = take_sample(
         source, films, splits={"train": 0.5, "test": 0.5}, seed=seed, layout=layout, cache=out / ".cache" / "films",

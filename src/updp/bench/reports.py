@@ -1,10 +1,10 @@
 """`updp bench reports`: UPDP's Tables 1 and 2 with a large vision-language model, fine-tuned by LoRA on a GPU.
 
 A model from a folder (Qwen2.5-VL, Gemma-3, Phi-3.5-vision) learns reports in the paper's four regimes: local films
-alone, raw transfer, de-identified transfer, local with de-identified; and once more as it comes, without learning. It
+alone, raw transfer, de-identified transfer, local with de-identified; and once without learning. It
 always writes for real films of patients that no regime learned from. The settings are the paper's
-(`updp.evaluation.probes.utility.lora`). What a regime wrote is kept, and a fine-tuning keeps a checkpoint, so that a
-run that was cut off goes on. What memory is needed is said before the model is loaded, and too little is an error.
+(`updp.evaluation.probes.utility.lora`). What a regime wrote is kept, and a fine-tuning keeps a checkpoint, so that an
+interrupted run resumes. The memory that is needed is printed before the model is loaded; too little is an error.
 """
 
 from __future__ import annotations

@@ -31,14 +31,6 @@ def read_rows(kind: type[Kind], written: Iterable[Mapping[str, Any]]) -> list[Ki
     return [kind(**{k: Interval(*v) if isinstance(v, list) else v for k, v in row.items()}) for row in written]
 
 
-def on_whom(about: Mapping[str, Any]) -> str:
-    """The models and the films that figures are of, in a sentence."""
-    pack = about["pack"]
-    models = f"{pack['role']} of pack {pack['name']}" if "role" in pack else f"pack {pack['name']}"
-    where = f"{about['films']} films of {about['patients']} patients, " if "films" in about else ""
-    return f"{where}{models} (`{pack['sha256'][:12]}`), seed {about['seed']}."
-
-
 def save(out: Path, name: str, about: Mapping[str, Any], text: str, **figures: Any) -> None:
     """Write ``name.json`` and ``name.md``; ``about`` has the pack, and how many films of how many patients."""
     out.mkdir(parents=True, exist_ok=True)

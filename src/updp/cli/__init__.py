@@ -29,7 +29,7 @@ for _module in _MODULES:
 
 
 def main() -> None:
-    """Entry point: errors of ours are a sentence and exit code 2; all others a type and a place, never a value."""
+    """Entry point. An error of this package is printed and ends with 2; of others only type and place are printed."""
     wait_passively()
     keep_freed_memory()
     arguments = common_options_first(sys.argv[1:])
@@ -53,7 +53,7 @@ def main() -> None:
     finish(session, code, error)
     if code == STOPPED:
         sys.stdout.flush()
-        os._exit(STOPPED)  # without waiting for what worker processes are at
+        os._exit(STOPPED)  # without waiting for the tasks of worker processes
     raise SystemExit(code)
 
 

@@ -162,9 +162,12 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], name: str =
 def print_checks(console: Console, checks: tuple[Check, ...]) -> None:
     from rich.markup import escape
 
+    from updp.core.questions import Outcome
+
+    marks = {Outcome.NOT_ASKED: "[yellow]?[/]"}
     add_result(checks=[{"name": check.name, "outcome": str(check.outcome), "detail": check.detail} for check in checks])
     for check in checks:
-        mark = "[green]✓[/]" if check.outcome.good else "[yellow]?[/]" if check.outcome == "not asked" else "[red]✗[/]"
+        mark = "[green]✓[/]" if check.outcome.good else marks.get(check.outcome, "[red]✗[/]")
         # A detail may hold the name of a file that somebody else chose.
         console.print(f"{mark} {check.name}: {check.outcome}; {escape(printable(check.detail))}", soft_wrap=True)
 

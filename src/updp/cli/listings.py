@@ -72,9 +72,15 @@ def show_policy(
 ) -> None:
     """Print the default policy, a preset or the schema, or check a file."""
     from updp.core.policy import Policy, json_schema, preset_text
+    from updp.domains import DOMAINS
+    from updp.methods import check_method
 
     if check:
         found = Policy.load(check)
+        domain = found.source.domain  # without one, the layout of the source decides
+        if domain is not None:
+            DOMAINS[domain].check(found)
+        check_method(found.method.name, found.method.options, domain, found.image.native)
         add_result(valid=True, policy=found.model_dump(mode="json"))
         say(f"{check}: a valid policy")
     elif preset:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from updp.core.metrics import Metrics
     from updp.network.association import Peer, Tls
 
-CertOption = Annotated[Path | None, typer.Option("--tls-cert", help="Our certificate (PEM).")]
-TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", help="The key of our certificate (PEM).")]
+CertOption = Annotated[Path | None, typer.Option("--tls-cert", help="Certificate of this computer (PEM).")]
+TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", help="Key of that certificate (PEM).")]
 AuthorityOption = Annotated[
     Path | None, typer.Option("--tls-ca", help="Authority for certificates of peers (PEM); peers need one then.")
 ]
 FromOption = Annotated[str, typer.Option(help="HOST:PORT of the PACS.")]
 CalledOption = Annotated[str, typer.Option(help="AE title of the PACS.")]
-CallingOption = Annotated[str, typer.Option(help="Our AE title.")]
+CallingOption = Annotated[str, typer.Option(help="AE title of this computer.")]
 TimeoutOption = Annotated[float, typer.Option(min=1, help="Seconds without data after which a connection is closed.")]
 KeepFreeOption = Annotated[
     float, typer.Option(min=0, help="Gigabytes of the disk that stay free; objects that need them are refused.")
@@ -88,7 +88,7 @@ def fetch(
     called: CalledOption,
     calling: CallingOption = "UPDP",
     how: Annotated[
-        str, typer.Option(help="get: on our association; move: the PACS sends to our AE title, which it must know.")
+        str, typer.Option(help="get: on the association that asks; move: the PACS sends, to an AE title it knows.")
     ] = "get",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at with --how move.")] = 11112,
     keep_free: KeepFreeOption = 1.0,
@@ -130,7 +130,7 @@ def send(
     called: CalledOption,
     calling: CallingOption = "UPDP",
     trust: Annotated[
-        str | None, typer.Option(help="Public key or fingerprint of who signed the release; default: our own key.")
+        str | None, typer.Option(help="Public key or fingerprint of the signer; default: that of the hospital's key.")
     ] = None,
     timeout: TimeoutOption = 60,
     key: KeyOption = None,

@@ -1,8 +1,8 @@
 """One call of `updp`: what it prints, its result as JSON (``--json``) and its log (``--log``).
 
 Commands print through ``say`` and ``make_console`` and give their result to ``add_result``. With ``--json`` the text
-goes to standard error and the result, one JSON object, to standard output. A log is JSON lines; it holds words, counts
-and reason codes of ours, and no argument of the command line.
+goes to standard error and the result, one JSON object, to standard output. A log is JSON lines; it holds fixed words,
+counts and reason codes, and no argument of the command line.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def serve(metrics: Metrics, host: str, port: int) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """No line per question: the log is for events."""
+            """No line per request: the log is for events."""
 
     server = ThreadingHTTPServer((host, port), Page)
     server.daemon_threads = True

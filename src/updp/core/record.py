@@ -52,7 +52,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One image with its report and what is known about both, on its way from a source to a release."""
+    """One image with its report and what is known about both, between a source and a release."""
 
     film_id: str  # unique within the source
     study_id: str
@@ -60,7 +60,7 @@ class Study:
     path: Path | None = None  # where the pixels are; None for a report without a film
     view: str | None = None  # one of the views of the study's domain
     labels: tuple[str, ...] | None = None  # findings present; () is "none found", None is "not labelled"
-    labels_from: LabelsFrom = "source"  # who says so: the source, or its report, read by us
+    labels_from: LabelsFrom = "source"  # where the findings come from: the source, or its report
     report: Report | None = None
     report_path: Path | None = None  # a report that is read only when the study is
     age: int | None = None
@@ -72,7 +72,7 @@ class Study:
     regions: Mapping[str, Box] = field(default_factory=dict)  # named parts of the image
     landmarks: Mapping[str, Point] = field(default_factory=dict)
     header: Any = field(default=None, repr=False)  # pydicom Dataset without pixel data
-    notes: Mapping[str, Any] = field(default_factory=dict)  # what stations decided; words of ours, never the data's
+    notes: Mapping[str, Any] = field(default_factory=dict)  # what stations decided; fixed words, none of the data
     # Identifying columns of the source's table by DICOM keyword, until the study is read.
     identifiers: Mapping[str, str] = field(default_factory=dict, repr=False)
     known: Confidential | None = field(default=None, repr=False)  # names of the patient, from read to report alone

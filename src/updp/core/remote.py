@@ -1,8 +1,8 @@
 """Files at an address, ``s3://bucket/folder``: any file system that fsspec knows (extra ``remote``).
 
 Where a store has no rename, an object appears whole when it is put; elsewhere a file is written beside its place and
-renamed. Credentials come from where the driver of the scheme looks for them, never from us, and no message quotes an
-address beyond its scheme.
+renamed. Credentials come from where the driver of the scheme looks for them, never from this package, and no message
+quotes an address beyond its scheme.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Remote:
 
     @contextmanager
     def _open(self, name: str) -> Iterator[tuple[Any, str]]:
-        """File system and full path; whatever a driver raises is said in our words, which quote no name."""
+        """File system and full path; an error of a driver becomes one of this package, which quotes no name."""
         system, root = _system(self.address)
         try:
             yield system, f"{root}/{name}" if name else root

@@ -26,7 +26,7 @@ _ADVICE = {
 
 
 def explain(error: OSError) -> OutputError:
-    """An error of the output as the user should read it; the operating system's text may hold a path, ours does not."""
+    """An error of the output for the user, without the text of the operating system, which may hold a path."""
     return OutputError(_ADVICE.get(error.errno or 0, f"the output cannot be written ({os.strerror(error.errno or 0)})"))
 
 
@@ -73,8 +73,8 @@ def write_bytes(
 
 
 def lock_folder(folder: Path, name: str, busy: Exception) -> AbstractContextManager[Any]:
-    """Make a folder that only we may read and lock it until the ``with`` block ends; ``busy`` is raised at once where
-    another process holds the lock."""
+    """Make a folder that only its owner may read and lock it until the ``with`` block ends; ``busy`` is raised at once
+    where another process holds the lock."""
     from filelock import FileLock, Timeout
 
     try:

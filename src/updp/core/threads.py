@@ -1,8 +1,9 @@
 """How threads of linear algebra wait for each other.
 
 OpenMP and OpenBLAS let a thread that waits spin. With two threads and one core taken by another job, most of the time
-is then spent in spinning. The libraries read how to wait when they are loaded, so a program of ours says so before its
-first heavy import; inside another program its settings stay as they are, and one thread is used instead of two.
+is then spent in spinning. The libraries read how to wait when they are loaded, so the programs of this package set it
+before their first heavy import; inside another program its settings stay as they are, and one thread is used instead of
+two.
 """
 
 from __future__ import annotations

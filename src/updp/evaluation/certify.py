@@ -1,9 +1,9 @@
 """`updp certify`: measure a method on a large cohort that trained neither it nor its packs, and sign what was found.
 
 Films are sampled from one or more sources as for a bench: whole patients, those with several films first. Patients who
-trained the method's packs or those of the attackers have no part: they would flatter every figure. The list of training
-films that a pack brings is searched for every sampled film, so that a copy of a public set under another name is found
-out.
+trained the method's packs or those of the attackers have no part: every figure would be too good with them. The list of
+training films that a pack brings is searched for every sampled film, so that a copy of a public set under another name
+is found out.
 """
 
 from __future__ import annotations

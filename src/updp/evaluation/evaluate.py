@@ -1,9 +1,9 @@
 """`updp evaluate`: attack a release, measure its usefulness, decide, and write the evidence.
 
-Attacks and measures run one by one and independently: one that fails is a question without an answer, never a stop and
-never a pass. What attackers learned is kept by content, so that a second release of the same source costs only what
-changed. The evidence goes into the release, which is signed again under the name its verdict gives it; a copy for the
-hospital (``out``) may show real films beside released ones and touches nothing.
+Attacks and measures run one by one and independently: one that fails leaves its question unanswered; the others still
+run, and the release does not pass. What attackers learned is kept by content, so that for a second release of the same
+source only what changed is computed. The evidence goes into the release, which is signed again under the name its
+verdict gives it; a copy for the hospital (``out``) may show real films beside released ones and touches nothing.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def unlike(signed: Iterable[Mapping[str, Any]], exhibit: Exhibit) -> list[str]:
     return list(dict.fromkeys(words for cohort in cohorts for words in certificate.differences(cohort, released)))
 
 
-#: What a smaller budget saves on, in words.
+#: What a smaller budget leaves out, in words.
 SAVINGS = {
     "steps": "optimiser steps of the trained Siamese attacker and of trained judges",
     "films": "films attacked",

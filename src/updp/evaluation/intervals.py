@@ -83,8 +83,9 @@ def bootstrap_pairs(
 
     One easily matched patient is in many pairs, on either side. Resampling pairs, or one side only, would treat
     these as independent. Patients are drawn once for both sides: a pair of two patients drawn a and b times counts
-    a*b times, a pair within one patient drawn a times counts a times (each copy brings its own pairs). This errs on
-    the wide side, by at most a factor of about 1.4 where pair noise dwarfs the patients' own effect.
+    a*b times, a pair within one patient drawn a times counts a times (each copy brings its own pairs). The interval is
+    too wide rather than too narrow, by at most a factor of about 1.4 where pair noise is much larger than the effect of
+    the patients.
     """
     left, right = np.asarray(left), np.asarray(right)
     if left.shape != right.shape:
@@ -253,8 +254,9 @@ def crossed(
     A film that is a near match for everybody raises the rows of its own patient and lowers those in which it is the
     impostor. What a patient does to the mean is therefore the sum over all rows in which they take part, on whatever
     side; the variance is the sum of its squares (Aronow, Samii and Assenova 2015, "Cluster-robust variance estimation
-    for dyadic data", without the term for rows that two patients share, so that it errs on the wide side). Resampling
-    one side alone takes these parts for independent, and is too wide where they cancel and too narrow where they add.
+    for dyadic data", without the term for rows that two patients share, so that the interval is rather too wide).
+    Resampling one side alone takes these parts for independent, and is too wide where they cancel and too narrow where
+    they add.
     """
     from scipy.special import stdtrit
 

@@ -95,7 +95,7 @@ def view(dataset: Any, native: Native) -> NDArray[np.float32]:
 
 
 def _decoded(dataset: Any, read: Callable[[Any], _Read], max_pixels: int, min_side: int) -> _Read:
-    """What ``read`` makes of a data set whose size was found to be right; anything it stumbles over is a reason."""
+    """What ``read`` makes of a data set whose size was found to be right; any error in it is a reason."""
     try:
         with quiet():
             if "PixelData" not in dataset:

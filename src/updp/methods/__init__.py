@@ -40,22 +40,37 @@ def make_method(
 ) -> Method:
     """A method by name, with the settings of a policy's ``[method] options``; refuses a domain, or native films, that
     it does not serve."""
-    if native and not method_info(name).native:
-        others = ", ".join(other for other in _INFO if _INFO[other].native)
-        raise UnknownMethod(
-            f"method {name!r} makes square films: set policy [image] size to a number of pixels, or choose a method "
-            f"that serves native films: {others}"
-        )
-    served = method_info(name).domains
-    if domain is not None and served and domain not in served:
-        others = ", ".join(other for other in METHODS if _serves(other, domain))
-        raise UnknownMethod(f"method {name!r} does not serve the domain {domain!r}; those that do: {others}")
-    cls: Any = METHODS[name]
+    cls = _serving(name, domain, native)
     try:
         made: Method = cls(**(options or {}))
     except (TypeError, ValueError) as error:
         raise UnknownMethod(f"method {name!r}: {error}") from None
     return made
+
+
+def check_method(name: str, options: Mapping[str, Any], domain: str | None, native: bool) -> None:
+    """Refuse a name, options and a domain as ``make_method`` does, without reading a model pack."""
+    cls = _serving(name, domain, native)
+    try:
+        if hasattr(cls, "Options"):
+            cls.Options.read(options)
+    except ValueError as error:
+        raise UnknownMethod(f"method {name!r}: {error}") from None
+
+
+def _serving(name: str, domain: str | None, native: bool) -> Any:
+    """The class of a method, if it serves the domain and, where asked, native films."""
+    info = method_info(name)
+    if native and not info.native:
+        others = ", ".join(other for other in _INFO if _INFO[other].native)
+        raise UnknownMethod(
+            f"method {name!r} makes square films: set policy [image] size to a number of pixels, or choose a method "
+            f"that serves native films: {others}"
+        )
+    if domain is not None and info.domains and domain not in info.domains:
+        others = ", ".join(other for other in METHODS if _serves(other, domain))
+        raise UnknownMethod(f"method {name!r} does not serve the domain {domain!r}; those that do: {others}")
+    return METHODS[name]
 
 
 def _serves(name: str, domain: str) -> bool:

@@ -77,14 +77,14 @@ class Siamese(nn.Module):
 
 
 class Game(nn.Module):
-    """A method's network with its opponent and its ally, in one module so that one checkpoint holds all three.
+    """A method's network, the linking network (``opponent``) and the findings network (``ally``) in one checkpoint.
 
-    Opponent and ally learn whole, as published. ``frozen`` leaves the first blocks of their backbones as the pack has
-    them: with all sixteen frozen a step costs a third, and the opponent is a weak one.
+    Both learn whole, as published. ``frozen`` leaves the first blocks of their backbones as the pack has them: with all
+    sixteen frozen a step costs a third, and the linking network is weak.
     """
 
     def __init__(self, method: nn.Module, pack: Pack, frozen: int = 0, also: nn.Module | None = None) -> None:
-        """``also`` is a further network that learns with the opponents."""
+        """``also`` is a further network that learns with these two."""
         super().__init__()
         roles = pack.info["roles"]
         self.method = method
@@ -110,17 +110,17 @@ class Game(nn.Module):
         return self
 
     def turn(self, opponents: bool) -> None:
-        """Whose turn it is to learn: the opponent and the ally, or the method."""
+        """Which networks learn: the linking and the findings network, or the method's."""
         self.method.requires_grad_(not opponents)
         for parameter in self._others:
             parameter.requires_grad_(opponents)
 
 
 class Turn(NamedTuple):
-    """A step of the game: whose step it is, and a batch of pairs."""
+    """A step of the training: which networks learn, and a batch of pairs."""
 
     game: Any
-    opponents: bool  # the opponent and the ally learn, else the method
+    opponents: bool  # the linking and the findings network learn, else the method's
     films: Tensor
     partners: Tensor
     labels: Tensor  # findings of ``films``
@@ -128,7 +128,7 @@ class Turn(NamedTuple):
 
 
 class GameStage(MethodStage):
-    """The training of a method against a linking network; the opponents learn in every third step."""
+    """The training of a method against a linking network; it and the findings network learn in every third step."""
 
     uses = ("identity", "classifier")
     watched = 48

@@ -1,4 +1,4 @@
-"""What a de-identification method is: one Protocol, one privacy knob.
+"""What a de-identification method is: one Protocol, one privacy setting.
 
 A method sees films after screening and reports after cleaning, never raw text. ``strength`` in [0, 1] is the only
 setting that the rest of the product changes, so that a privacy-utility frontier can be drawn for any method. A method's

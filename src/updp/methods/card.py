@@ -23,11 +23,6 @@ def card(info: Mapping[str, Any]) -> str:
         out.append(f"| {name} | {' | '.join(map(str, seen))} | {bound} |")
     if rules:
         out += ["", f"Patients are split by: {'; '.join(sorted(rules))}."]
-    if figures := info.get("figures"):
-        heads = list(next(iter(figures.values())))
-        out += ["", "## Figures", str(info.get("measured", "")), ""]
-        out += ["| method | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-        out += [f"| {name} | " + " | ".join(f"{row[h]:.3g}" for h in heads) + " |" for name, row in figures.items()]
     if limits := info.get("limits"):
         out += ["", "## Limits", *(f"- {line}" for line in limits)]
     return "\n".join(out) + "\n"

@@ -2,7 +2,7 @@
 
 The landmarks are triangulated and drawn as a grey surface lit from above; eyes, brows and lips are drawn as shapes, and
 the iris where it stands. Colour, texture and everything around the face are gone, so lids and gaze stay and redness and
-tumours do not. What is left is the geometry of the landmarks, and that is the person's own: strength pulls it towards
+tumours do not. What is left is the geometry of the landmarks, which is the person's own: strength pulls it towards
 the mean face, the parts around the eyes last.
 """
 

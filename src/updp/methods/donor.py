@@ -5,7 +5,7 @@ reveals what the record reveals and nothing else, its texture is that of a real 
 seen beside it. It is no method for a release that must hide whose films it was made from: donors leave as they are.
 
 Donors are patients at a place below one half under the benchmark key. Packs and methods may learn from these; others
-are kept for attackers and judges, so a bench on the gallery's own source never meets a donor.
+are kept for attackers and judges, so a bench on the gallery's own source has no donor among its films.
 """
 
 from __future__ import annotations

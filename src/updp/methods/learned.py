@@ -40,7 +40,9 @@ class OnPack(Configured):
     class Options(MethodOptions):
         pack: str = Field(PACK, description="Model pack: a name or a folder.")
         device: str = Field("cpu", description="Where the models of the pack compute: cpu, cuda, cuda:1, mps.")
-        dtype: Literal["float32", "float16", "bfloat16"] = Field("float32", description="What they compute in.")
+        dtype: Literal["float32", "float16", "bfloat16"] = Field(
+            "float32", description="What they compute in.", json_schema_extra={"newer": True}
+        )
 
     options: Options
 

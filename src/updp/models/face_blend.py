@@ -1,7 +1,7 @@
 """Another face around a patient's eyes: what is kept of a framed photograph, and how the two are joined.
 
 The kept region is an ellipse around each eye with the lids and the skin that tumours of the lid grow on. Its size is
-the privacy knob of methods that use it: at strength 1 little more than the lids, at 0 the whole photograph.
+the privacy setting of methods that use it: at strength 1 little more than the lids, at 0 the whole photograph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A network in an ONNX file as a differentiable one: what a training against a recogniser needs and onnxruntime lacks.
+"""A network in an ONNX file as a differentiable one, for trainings against a recogniser (onnxruntime has no gradients).
 
 The file is read by its wire format (Protocol Buffers), so no package is needed for it. Only the operations of
 convolutional recognisers are known; another one is an error when the file is opened.

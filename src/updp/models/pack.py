@@ -2,9 +2,9 @@
 
 `pack.toml` says which role is filled by what; weights are safetensors, half precision or eight bits on disk
 (`updp.models.weights`), float32 in memory.
-Every file of ours carries its SHA-256 in `pack.toml` and is checked before anything is loaded. `model` of a role says
-which of our classes fills it. A role may instead name an adapter (`kind = "open_clip"`, …) and a local path to a model
-from elsewhere.
+Every file of a pack has its SHA-256 in `pack.toml` and is checked before anything is loaded. `model` of a role says
+which class of this package fills it. A role may instead name an adapter (`kind = "open_clip"`, …) and a local path to a
+model from elsewhere.
 """
 
 from __future__ import annotations

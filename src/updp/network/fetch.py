@@ -114,8 +114,8 @@ def fetch(
 ) -> Fetched:
     """Fetch every object that the query finds and the export lacks.
 
-    By ``get`` objects come on our own association. By ``move`` the PACS sends them to our AE title, which it has to
-    know; we listen at ``host`` and ``port`` meanwhile, with ``tls`` if given.
+    By ``get`` objects come on the association of the query. By ``move`` the PACS sends them to the AE title of this
+    computer, which it has to know; this listens at ``host`` and ``port`` meanwhile, with ``tls`` if given.
     """
     if how == "get":
         inbox = Inbox(export, keep_free=keep_free)
@@ -223,7 +223,7 @@ class _Get:
 
 
 class _Move:
-    """C-MOVE: the PACS opens an association to our AE title."""
+    """C-MOVE: the PACS opens an association to the AE title of this computer."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer

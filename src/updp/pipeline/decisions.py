@@ -49,7 +49,7 @@ class Way(StrEnum):
     PAINTED = "with the doubtful marks painted over"
 
 
-#: Reasons that an officer may overrule, and how the study then leaves. Nothing leaves that was not read or made.
+#: Reasons that an officer may overrule, and how the study then leaves. A study that was not read or made never leaves.
 OVERRULED: Mapping[Reason, Way] = {
     **dict.fromkeys(
         (

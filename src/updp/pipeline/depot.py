@@ -1,9 +1,9 @@
 """An output at an address: what a run keeps there, and the folder here that stands for it.
 
 Workers make a shard in a folder of their own, put its films and its part of the vault into the store, and last its
-record. The driver has a likeness of the output: records and texts whole, films as holes of their size, so that resume
-and assembly are those of a local run. A finished release is copied to its place within the store, and its signature is
-put last, if there is none: a folder without a signature is no release.
+record. The driver has a partial copy of the output: records and texts whole, films as sparse files of their size, so
+that resume and assembly are those of a local run. A finished release is copied to its place within the store, and its
+signature is put last, if there is none: a folder without a signature is no release.
 
     ADDRESS/.work/lock-00001            that a driver is running; it beats
     ADDRESS/.work/shards/00012.json     work shard 12 has landed

@@ -449,7 +449,7 @@ def films_in_work(out: Path) -> int:
 
 @quiet()
 def process(task: tuple[Job, Shard]) -> ShardRecord | OutputError | EngineError:
-    """Work on one shard and land it. Runs in a worker; only our own errors come back, and they name no patient."""
+    """Work on one shard and land it, in a worker. Only errors of this package come back; they name no patient."""
     job, shard = task
     if (unfit := _unfit(job)) is not None:
         return unfit

@@ -1,4 +1,4 @@
-"""The stations a study passes on its way: read, screen, report, pseudonymise, image.
+"""The stations that a study passes: read, screen, report, pseudonymise, image.
 
 Each takes a study and gives a study, or raises ``Refused``. Up to ``image`` they run study by study, so that one native
 film is in memory at a time; ``image`` takes a batch of small squares, or one film that stays native. After ``report``
@@ -211,7 +211,7 @@ class CleanReport:
         kept = Report({name: study.report.sections[name] for name in self.policy.sections
                        if name in study.report.sections})  # fmt: skip
         cleaned = self.cleaner.clean(kept, patient_id=study.patient_id, known=known, sex=study.sex)
-        # The receiver's detector shares nothing with ours: what it would object to stays here.
+        # The receiver's detector shares nothing with the one above: what it would object to stays here.
         mode: Literal["surrogate", "tag"] = "surrogate" if self.cleaner.mode == "surrogate" else "tag"
         if any(residual_spans(text, mode=mode) for text in cleaned.report.sections.values()):
             raise Refused(Reason.REPORT_RESIDUAL)

@@ -8,7 +8,7 @@ files are linked into a batch under ``OUT/arrived``, and the batch is de-identif
 
 The batch takes its name in one rename, and a run can be killed at any moment, so the whole can be. What the batches
 hold is what has been taken; nothing else is remembered. An object that comes late goes into a later batch, alone. How
-long a study has been quiet is measured by our own looks at it, so clocks of other computers do not matter.
+long a study has been unchanged is measured by the clock of the watch, so clocks of other computers do not matter.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Watch:
 
     @contextmanager
     def owned(self) -> Iterator[Watch]:
-        """Begin: take the output for ourselves, and go on where the last watch was."""
+        """Begin: lock the output, and go on where the last watch was."""
         if not self.source.is_dir():
             raise BadSource("the folder to watch is not there; `updp receive` makes it, or mount it")
         check_apart(self.source.absolute(), self.out.absolute())
@@ -200,7 +200,7 @@ class Watch:
         return outcome
 
     def _failed(self, batch: str, error: Exception) -> None:
-        """Note why, and when to try again. Only sentences of ours are noted: others may quote the data."""
+        """Note why, and when to try again. Only messages of this package are noted: others may quote the data."""
         ours = type(error).__module__.startswith("updp.")
         self.metrics.add("updp_watch_failures_total")
         facts = {"batch": batch, "error": str(error) if ours else whereabouts(error)}

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 FORMAT = "updp-certificate-1"
 #: Options that belong to a hospital and not to the method: further blocked words only take away.
 _OWN = ("pack", "weights", "block", "device")
-#: Options that change nothing at these values; certificates of before they existed hold for them.
-_USUAL = (("dtype", "float32"),)
 
 
 class Fault(StrEnum):
@@ -109,7 +107,7 @@ class Subject:
 
 def own_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that make a method another method."""
-    return {name: value for name, value in options.items() if name not in _OWN and (name, value) not in _USUAL}
+    return {name: value for name, value in options.items() if name not in _OWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +203,7 @@ def find(policy: Policy, today: dt.date) -> Found:
     signed: list[Mapping[str, Any]] = []
     proofs: list[Proof] = []
     for raw, named in _held(policy):
-        # A signer of the package vouches for what came with it, and for nothing else that a policy names.
+        # A signer of the package is trusted for the certificates that ship, and for no other that a policy names.
         found = check(raw, subject, policy.gate.certifiers if named else shipped_signers(), policy, today)
         if isinstance(found, Certificate):
             signed.append(json.loads(raw))

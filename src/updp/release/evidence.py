@@ -1,7 +1,7 @@
 """From evidence to verdict: the same way when a release is made, evaluated, and checked by its receiver.
 
-A receiver believes no status field. He judges the measurements, certificates and counts of the release under the
-policy inside it, once they are known to be about these films, this method and these numbers.
+A receiver does not rely on the stated status. The measurements, certificates and counts of the release are judged under
+the policy inside it, once they are known to be about these films, this method and these numbers.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _answer(
     accepted = {Kind(kind) for kind in policy.accept}
     measured = _bounded(policy, question, found, patients) if found else None
     if broken := next((proof for proof in proofs if not proof.held), None):
-        # A claim that was made and did not hold is worse than none.
+        # A proof that failed counts against the release; a missing one does not.
         return Check(question.id, Outcome.FAILED, broken.detail, question.id, broken.kind)
     refuted = any(
         m.measured and (bound := question.bound_of(m)) is not None and bound.refuted(policy, m) for m in found

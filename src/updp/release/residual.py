@@ -1,7 +1,7 @@
 """The receiver's second opinion on released text: what still looks like an identifier.
 
 It shares nothing with the detector that cleaned the reports: no pattern, no word list, no tagger. Where that one looks
-for what names look like, this one asks what a word with a capital is doing in the middle of a sentence: a plain word, a
+for what names look like, this one looks at every word with a capital in the middle of a sentence: a plain word, a
 term or a surrogate may stand there, anything else is a name or a place. Numbers are judged by their characters. A
 receiver has no key, so what comes from the public pools of surrogates (names, invented towns, ranges set aside for
 fiction) is passed over, and so are dates unless the release says that it has none (``mode="tag"``).
@@ -57,7 +57,7 @@ def _passage(text: str, low: int, high: int, mode: str) -> Iterator[Residue]:
     pieces = list(_pieces(text, low, high))
     letters = [_letters(word) for _, _, word in pieces]
     for i, (start, end, word) in enumerate(pieces):
-        if any(c.isdigit() for c in word):  # a number, perhaps one of ours, but no name
+        if any(c.isdigit() for c in word):  # a number, perhaps a surrogate, but no name
             kind = _judge_digits(word, mode) or _judge_noise(word, pieces, i, mode)
         else:
             kind = _judge_signs(word)
@@ -74,7 +74,7 @@ def _passage(text: str, low: int, high: int, mode: str) -> Iterator[Residue]:
                 continue
             if "head" not in groups or _is_named(match["head"], mode):
                 value = match.span("v") if "v" in groups else match.span()
-                if not _of_ours(text[slice(*value)], mode):
+                if not _is_surrogate(text[slice(*value)], mode):
                     yield Residue(*value, kind)
 
 
@@ -149,7 +149,7 @@ def _judge_digits(word: str, mode: str) -> str | None:
     if len(parts) == 4 and "." in word and all(p.isdigit() and int(p) < 256 for p in parts) and word.count(".") == 3:
         return None if word.startswith("192.0.2.") else "ip"
     if mode == "surrogate" and letters.upper() == "ZZ":
-        return None  # numbers of ours begin so
+        return None  # surrogate numbers begin so
     if word[0] in "ps" and len(word) == 16 and word.isalnum() and word.islower():
         return None  # pseudonyms have that form
     if digits.startswith("000") and len(digits) == 5:
@@ -204,7 +204,7 @@ def _judge_word(text: str, pieces: list[Piece], letters: list[str], i: int, mode
     table, names = _table(), _names(mode)
     if (
         len(lower) < 2
-        or _of_ours(word, mode)
+        or _is_surrogate(word, mode)
         or lower in table["small"]
         or lower in table["months"] | table["weekdays"]
     ):
@@ -285,7 +285,7 @@ def _beside(pieces: list[Piece], letters: list[str], i: int, text: str, mode: st
         if text[pieces[low][1] : pieces[high][0]] not in (" ", ", ", ". "):
             continue
         other = pieces[j][2]
-        if not other[0].isupper() or (other.isupper() and len(other) > 1) or _of_ours(other, mode):
+        if not other[0].isupper() or (other.isupper() and len(other) > 1) or _is_surrogate(other, mode):
             continue
         if len(letters[j]) == 1 or letters[j] in _names(mode) or letters[j] not in _words():
             return True
@@ -379,20 +379,20 @@ def _pool(mode: str) -> frozenset[str]:
     return frozenset(n.lower() for pool in names.values() for n in pool) | towns | streets
 
 
-_OURS = re.compile(
+_SURROGATE = re.compile(
     r"90\+|(?:ZZ|zz)\d{2,14}|@?zz\d{4}|000-\d\d-\d{4}|000\d\d|.*55\W?01\d\d|.*@example\.org|"
     r"(?:https://)?example\.org(?:/\d{6})?|2001:db8::[0-9a-f]+|00:00:5E:00:53:\w\w|192\.0\.2\.\d+",
     re.DOTALL,
 )
 
 
-def _of_ours(value: str, mode: str) -> bool:
+def _is_surrogate(value: str, mode: str) -> bool:
     """Whether a value is a tag or comes from the public pools of surrogates."""
     if _TAG.fullmatch(value):
         return True
     if mode == "tag":
         return False
-    if _OURS.fullmatch(value):
+    if _SURROGATE.fullmatch(value):
         return True
     joined = value.removesuffix("'s")
     for sign in "^,<>/\"()' ":

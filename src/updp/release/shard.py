@@ -5,7 +5,7 @@ folder of films and a file of reports, chosen for each film by its release id, w
 side by side in the source are scattered, so the order of the release says nothing about the order of patients. For the
 same reason every file carries the same time stamp.
 
-While a run is under way its output looks like this::
+During a run its output looks like this::
 
     OUT/run.json                       what the run is
     OUT/.work/lock                     that it is running

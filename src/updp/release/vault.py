@@ -105,7 +105,7 @@ def export(out: Path, key: Key, to: Path) -> int:
     links = open_vault(out / "vault", key)
     first = next(links, None)  # opens the first file: a wrong key leaves no CSV behind
     count = 0
-    try:  # whole or not at all: half a list of patients is of no use to anyone
+    try:  # whole or not at all
         with writing(to, mode=0o600, fresh=True) as file:
             table = csv.DictWriter(codecs.getwriter("utf-8")(file), COLUMNS)
             table.writeheader()

@@ -54,7 +54,7 @@ class Verification:
     @property
     def intact(self) -> bool:
         """Whether everything that can be checked here holds, and the signer is known or was accepted unknown. A gate
-        that measured nothing is said, not failed."""
+        that measured nothing is stated and is no failure."""
         return not any(check.outcome in (Outcome.FAILED, Outcome.UNANSWERED) for check in self.checks)
 
     def check(self, name: str) -> Check | None:

@@ -37,7 +37,6 @@ _JOINT = "\n\n"
 _SEALS_REMEMBERED = 65_536
 #: Detection is repeated on its own output until nothing new is found, but not for ever.
 _ROUNDS = 4
-_OWN_NAME = "the patient's own name"
 _TITLES = frozenset(["mr", "mrs", "ms", "miss", "mx", "dr", "prof", "patient", "pt", "name"])
 
 
@@ -135,13 +134,13 @@ class Cleaner:
         if self.mode == "surrogate" and counts:
             self._remember(made)
         # A surname that is also a finding is no finding lost.
-        before = _blank(text, [s for s in own_names if s.why == _OWN_NAME])
+        before = _blank(text, [s for s in own_names if s.category == "name"])
         return CleanedReport(result, compare(before, _JOINT.join(cleaned)), dict(counts), made)
 
     # -- spans -------------------------------------------------------------------------------------------------------
 
     def spans(self, report: Report, known: Sequence[str] = ()) -> dict[str, list[Span]]:
-        """What would be taken out of each section, at places in its own text; for people who look over our shoulder."""
+        """What would be taken out of each section, at places in its own text; the review page shows it."""
         text = _JOINT.join(report.sections.values())
         found = self._all_spans(text, self._known_spans(text, known) if known else [])
         out: dict[str, list[Span]] = {}
@@ -204,7 +203,7 @@ class Cleaner:
             end = tokens.ends[i] - (
                 2 if tokens.words[i].lower().endswith("'s") and word != tokens.words[i].lower() else 0
             )
-            out.append(_original(view, tokens.starts[i], end, "name", _OWN_NAME))
+            out.append(_original(view, tokens.starts[i], end, "name", "the patient's own name"))
         for number in numbers:
             pattern = r"[\s./-]?".join(re.escape(c) for c in number if c.isalnum())
             for match in re.finditer(rf"(?<![A-Za-z0-9]){pattern}(?![A-Za-z0-9])", view.text, re.IGNORECASE):

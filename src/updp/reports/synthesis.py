@@ -2,7 +2,7 @@
 
 Carriers (``data/training_templates.txt``) are filled with names, numbers, dates and places; fillers and real report
 sentences, given by path, carry no identity. A random state comes in, so that the same inputs give the same corpus.
-Half the names are bent into names nobody has: the tagger must learn where names stand, not which there are.
+Half the names are altered into names that nobody has: the tagger must learn where names stand, not which there are.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class Synthesizer:
             )
 
     def one(self, carrier: str) -> Labelled:
-        """One carrier filled, then worn: case, line breaks, slips of the keyboard."""
+        """One carrier filled, then altered: case, line breaks, typing errors."""
         carrier = _CHOICE.sub(lambda found: self.rng.choice(found.group(1).split("|")), carrier)
         text, spans, end = "", [], 0
         for match in _FIELD.finditer(carrier):
@@ -685,7 +685,7 @@ class Synthesizer:
             )
         )
 
-    # -- wear --------------------------------------------------------------------------------------------------------
+    # -- alterations -------------------------------------------------------------------------------------------------
 
     def _wear(self, item: Labelled) -> Labelled:
         r = self.rng.random()

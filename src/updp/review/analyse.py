@@ -1,7 +1,7 @@
 """`updp study analyse`: what readers answered, as measurements in the evidence.
 
 Agreement of the original with the released film is Cohen's kappa per finding, by reader and by majority vote; readers
-among each other Fleiss' kappa; a reader with himself kappa over repeated films. Confidence against the truth of the
+among each other Fleiss' kappa; a reader over time kappa over repeated films. Confidence against the truth of the
 plan gives AUCs, compared by Obuchowski and Rockette. Real-or-generated is an accuracy beside chance, image quality a
 mean on five steps. Intervals resample patients. What is too little for an interval is said to be, with a reason.
 """

@@ -6,7 +6,7 @@ again adds a row, and the last one counts.
 
 Answers that come back from a hand-out carry a chain of codes: HMAC-SHA-256 under the reader's secret over the code
 before and the answer. A file that anybody altered, cut or mixed without that secret is refused. The secret is in the
-reader's own hand-out, so the codes say nothing about the reader himself.
+reader's own hand-out, so the codes do not show what the reader changed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_answer(data: Any, plan: Plan, reader: str) -> Answer:
 
 
 def check_turn(answer: Answer, given: Mapping[int, Answer], plan: Plan, reader: str, now: dt.datetime) -> None:
-    """Films are read in the order of the plan, and its sessions lie apart: the wash-out rests on both."""
+    """Films are read in the order of the plan, and its sessions lie apart: the wash-out depends on both."""
     items = plan.reader(reader).items
     if answer.item in given:  # answered again, while its session lasts: the next one shows the patient again
         if any(items[place].session > items[answer.item].session for place in given):

@@ -1,7 +1,8 @@
 """The pages: who asks is checked first, then a page, a picture or an answer is given.
 
-Server-rendered, with a little JavaScript of ours. Nothing is fetched from elsewhere: the content security policy allows
-this server alone, and no inline script or style. Nothing may be stored by a cache. Addresses hold pseudonyms only.
+Server-rendered, with a little JavaScript that is part of the package. Nothing is fetched from elsewhere: the content
+security policy allows this server alone, and no inline script or style. Nothing may be stored by a cache. Addresses
+hold pseudonyms only.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
-    "Referrer-Policy": "same-origin",  # without any, a browser sends our own forms with the origin "null"
+    "Referrer-Policy": "same-origin",  # without any, a browser sends the forms of these pages with the origin "null"
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -184,7 +185,7 @@ def make_app(guard: Guard, hosts: set[str], desk: Desk | None = None, study: Stu
 
 
 async def _check_form(request: Request, guard: Guard, hosts: set[str]) -> None:
-    """A form or an answer comes from a page of ours, in the session of who sends it."""
+    """A form or an answer comes from a page of this server, in the session of who sends it."""
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2] not in hosts:
         raise Refusal(403, "Refused", "The request came from another page.")

@@ -3,7 +3,7 @@
 Blinded crossover: every reader reads every patient twice, once the original and once the released film, in two
 sessions. Half the patients are seen as originals first, the other half for the next reader, so that order and learning
 cancel out. Between the two films of one patient lie at least ``washout`` other films, in whatever sessions they fall. A
-short third session shows some films again, for the agreement of a reader with himself. Films have names that tell
+short third session shows some films again, for the agreement of each reader over time. Films have names that tell
 nothing, one size, one format and one time stamp; text burned into an original is painted out as in the release.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 DESIGNS = ("blinded-crossover",)
 VERSIONS: tuple[Version, ...] = ("original", "released")
-#: Findings asked of every film at most: a reader rates each on five steps, and more would tire him.
+#: Findings asked of every film at most: a reader rates each on five steps, and more would tire the reader.
 MOST_FINDINGS = 5
 #: Side of the squares in which films are read that leave at their own size: sizes would tell versions apart.
 NATIVE = 1024

@@ -6,7 +6,7 @@
     STUDY/films/<name>.png   the films under names that tell nothing
     STUDY/answers.sqlite3    what was answered (``updp.review.answers``)
 
-A reader gets ``Plan.hand_out``: films in his order and the questions, and not what a film is.
+A reader gets ``Plan.hand_out``: films in the reader's order and the questions, and not what a film is.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Item:
 
     film: str
     session: int
-    repeat: bool = False  # seen before in this version: for agreement of a reader with himself
+    repeat: bool = False  # seen before in this version: for the agreement of a reader over time
 
 
 @dataclass(frozen=True, slots=True)

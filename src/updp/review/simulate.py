@@ -1,8 +1,8 @@
 """Readers that are a program, for tests and for planning a study. Their plan, names and figures say so everywhere.
 
 A simulated reader sees a finding with a strength that depends on whether the plan's truth has it, on the patient, on
-the film and on the moment; released films blur it a little more. He is no model of a radiologist, only something whose
-agreement is known to lie between none and perfect.
+the film and on the moment; released films blur it a little more. This is no model of a radiologist; it only gives
+readings whose agreement lies between none and perfect.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class ElementCleaner:
     ) -> None:
         self.walk = walk
         self.dataset = dataset
-        self.encodings = encodings  # None: the character set is not one we know
+        self.encodings = encodings  # None: the character set is not known
         self.implicit = implicit
         self.little = little
         self.dummy = dummy

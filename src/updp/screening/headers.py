@@ -52,9 +52,6 @@ from updp.screening.header_values import ElementCleaner
 from updp.screening.identifiers import own_identifiers
 from updp.screening.words import Detector, Known
 
-#: Full name, sex ("F", "M" or None) and the patient it belongs to ("" for staff) to a surrogate.
-Person = Callable[[str, str | None, str], str]
-
 _SR_CLASS = "1.2.840.10008.5.1.4.1.1.88."
 #: Identifiers of the hospital, which may stay where the policy retains its identity.
 _INSTITUTION = frozenset(("InstitutionName", "InstitutionAddress", "InstitutionalDepartmentName"))
@@ -67,17 +64,15 @@ class HeaderCleaner:
     """Applies the profile to one header after another under one policy and key.
 
     ``detector`` cleans descriptions and structured reports (anything with ``spans(text)``); without one they are
-    removed. ``person`` maps a full name to a surrogate; by default the report station's.
+    removed.
     """
 
-    def __init__(
-        self, policy: HeaderPolicy, key: Key, detector: Detector | None = None, person: Person | None = None
-    ) -> None:
-        self._made_of = (policy, key, detector, person)
+    def __init__(self, policy: HeaderPolicy, key: Key, detector: Detector | None = None) -> None:
+        self._made_of = (policy, key, detector)
         self.policy = policy
         self.key = key
         self.detector = None if detector is None else _Remembered(detector)
-        self._person = person or _surrogates(key)
+        self._person = _surrogates(key)
         self.rules = Rules(policy)
 
     def __reduce__(self) -> tuple[type[HeaderCleaner], tuple[Any, ...]]:
@@ -135,7 +130,7 @@ class _Remembered:
 
 
 class HeaderWalk:
-    """One header on its way: what belongs to this patient and this file."""
+    """One header that is being cleaned: what belongs to this patient and this file."""
 
     def __init__(self, cleaner: HeaderCleaner, dataset: Dataset, patient_id: str, sex: str | None) -> None:
         self.cleaner = cleaner
@@ -279,12 +274,12 @@ def _safe_private(dataset: Dataset, element: Element) -> dict[BaseTag, Element]:
     return {creator_tag: DataElement(creator_tag, "LO", creator), element.tag: element}
 
 
-def _surrogates(key: Key) -> Person:
-    """Names as the report station gives them, so that header and report agree."""
-    try:
-        from updp.reports.surrogates import person
-    except ImportError:
-        return lambda name, sex, whose: key.patient(name)
+def _surrogates(key: Key) -> Callable[[str, str | None, str], str]:
+    """Full name, sex ("F", "M" or None) and the patient it belongs to ("" for staff) to a surrogate.
+
+    Names are as the report station gives them, so that header and report agree.
+    """
+    from updp.reports.surrogates import person
 
     @lru_cache(maxsize=4096)
     def surrogate(name: str, sex: str | None, whose: str) -> str:

@@ -1,7 +1,7 @@
 """The tables of the header station: PS3.15 Table E.1-1, its options, and attribute Types by IOD.
 
-The tables are data files (``screening/data``), made by ``make_tables.py`` there, each naming where it comes from.
-This module reads them and answers two questions: which action a policy gives an attribute, and which Type the
+The tables are data files (``screening/data``), made by ``tools/make_header_tables.py``; each names where it comes
+from. This module reads them and answers two questions: which action a policy gives an attribute, and which Type the
 attribute has in the object at hand, so that a compound action such as X/Z/D can be decided (PS3.15 E.1, E.3).
 """
 

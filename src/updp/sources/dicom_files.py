@@ -137,7 +137,7 @@ def _content(item: Any, section: str, depth: int) -> Iterator[tuple[str, str]]:
         kind = child.get("ValueType")
         concept = (child.get("ConceptNameCodeSequence") or [None])[0]
         value, meaning = (text_of(concept, "CodeValue"), text_of(concept, "CodeMeaning")) if concept else ("", "")
-        # Text under a heading we do not know stays out of the sections that are released by default.
+        # Text under a heading that is not known stays out of the sections that are released by default.
         named = sections.section_of_code(value, meaning)
         inner = named or ("other" if kind == "CONTAINER" and concept else section)
         if kind == "TEXT":

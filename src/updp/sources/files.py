@@ -142,7 +142,7 @@ def read_table(
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         number, seen = 0, 0
         for row in _parsed(reader):
-            # A stray quote swallows lines; each of them counts as one refused row, so that none is lost silently.
+            # A stray quote joins the lines after it. Each of them counts as one refused row, so that none is lost.
             rows = [None] * max(1, reader.line_num - seen) if row is None else [row] if row else []
             seen = reader.line_num
             for one in rows:

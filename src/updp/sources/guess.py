@@ -98,7 +98,7 @@ def _table(root: Path) -> Path:
 
 @lru_cache(maxsize=1)
 def _words() -> Mapping[str, str]:
-    """A plain name -> our name."""
+    """A plain name -> the name of the field."""
     held = tomllib.loads((resources.files("updp.sources") / "columns.toml").read_text("utf-8"))
     return {word: name for name, words in held.items() for word in words}
 

@@ -19,7 +19,7 @@ from updp.core.reasons import Reason, Refused
 from updp.core.registry import unknown
 from updp.sources.files import BadSource, checked_text
 
-#: Our name of a column, and the names it may have in a table; the first that is filled counts.
+#: Name of a field, and the names of its column in a table; the first that is filled counts.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "film_id": ("film_id", "image_id", "dicom_id"),
     "study_id": ("study_id",),
@@ -72,7 +72,7 @@ class Columns:
         self.values = {name: tuple(patterns.items()) for name, patterns in given.get("values", {}).items()}
         people = {name: own for name, (_, own) in IDENTIFIERS.items()}
         known = {**COLUMNS, **{name: (name,) for name in SECTIONS}, **people}
-        #: Our name -> columns, or templates with columns in braces.
+        #: Name of a field -> columns, or templates with columns in braces.
         self.sources: dict[str, tuple[str, ...]] = {
             name: _lower(columns[name]) if name in columns else own for name, own in known.items()
         }

@@ -1,7 +1,7 @@
 """Findings from the MeSH headings that indexers gave the IU X-Ray reports (Demner-Fushman et al., JAMIA 2016).
 
-A heading reads ``Cardiomegaly/mild`` or ``Thickening/pleura/apex``; headings of other things (devices, spine) are no
-findings of ours. A film with headings but none of ours has no finding we name; one that was not indexed is unlabelled.
+A heading reads ``Cardiomegaly/mild`` or ``Thickening/pleura/apex``; headings of other things (devices, spine) name no
+finding of the table. A film with headings of that kind alone has no finding; one that was not indexed is unlabelled.
 """
 
 from __future__ import annotations

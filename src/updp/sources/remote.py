@@ -28,7 +28,7 @@ _PICTURES = set(SUFFIXES) - _DICOM
 
 
 class RemoteSource:
-    """The source at an address, read through its likeness."""
+    """The source at an address, read through its partial copy."""
 
     def __init__(self, remote: Remote, inner: Source) -> None:
         self.remote, self.inner = remote, inner
@@ -61,7 +61,7 @@ class RemoteSource:
 
 
 def make_likeness(remote: Remote, folder: Path) -> None:
-    """Make or refresh the likeness of a source; what is as it was is not fetched again."""
+    """Make or refresh the partial copy of a source; what is unchanged is not fetched again."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chmod(folder, 0o700)
     empty = True

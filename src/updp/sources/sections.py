@@ -1,9 +1,9 @@
 """Sections of a radiology report: from running text to ``findings``, ``impression``, ``indication`` and so on.
 
 Shared by every source that has free-text reports. A heading is a known name in capitals before a colon, anywhere; a
-known name in any case at the start of a line; or unknown words in capitals at the start of a line. Nothing is thrown
-away: text without any heading is ``findings``, text before the first is ``preamble``, text under unknown headings is
-``other``, heading included. Section names are always ours, because a heading can be a person's name.
+known name in any case at the start of a line; or unknown words in capitals at the start of a line. No text is left out:
+text without any heading is ``findings``, text before the first is ``preamble``, text under unknown headings is
+``other``, heading included. Section names come from a fixed list, because a heading can be a person's name.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.methods.tiny_weights import films, streams, studies
 from updp.methods import UnknownMethod, make_method
-from updp.methods.dcm.method import DCMDeID, MedicalCode, block, cell_saliency, compensate, sentences, similarity
+from updp.methods.dcm.method import DCMDeID, block, cell_saliency, compensate, similarity
 
 pytestmark = pytest.mark.numeric
 
@@ -90,21 +90,6 @@ def test_what_fills_a_cell_depends_on_the_stream_and_on_the_open_cells(on):
         assert torch.equal(first, drawn(method, given, blocked))
 
 
-def test_findings_are_told_where_the_code_says_enough_of_them(on):
-    network = DCMDeID(**on).network
-    network.reader.weight.copy_(torch.eye(2))
-    network.reader.bias.zero_()
-    network.least.copy_(torch.tensor([1.0, 2.0]))
-    first, second = network.medical.labels
-    code = torch.tensor([[0.0, 0.0], [1.0, 1.0], [3.0, 2.0]])
-    assert network.findings(code) == [(), (first,), (first, second)]
-
-
-def test_the_generator_is_told_in_sentences():
-    assert sentences(()) != sentences(("Effusion",))
-    assert sentences(("Effusion", "Nodule")).count(".") == 2
-
-
 def test_partly_blocked_films_keep_their_open_cells(on):
     method = DCMDeID(**on)
     made = method.deidentify(studies(1), 0.5, streams(1))[0]
@@ -126,18 +111,6 @@ def test_saliency_points_at_the_cell_that_tells(on):
     found = cell_saliency(given, identity, similarity)
     assert found.flatten(1).argmax(1).tolist() != []
     assert all(abs(int(i) // 16 - 5) <= 1 and abs(int(i) % 16 - 7) <= 1 for i in found.flatten(1).argmax(1))
-
-
-def test_a_code_of_whole_numbers_costs_more_bits_the_less_the_prior_expects_it():
-    code = MedicalCode(channels=2, hidden=4)
-    with torch.no_grad():
-        bits = code.bits(torch.stack([torch.full((2,), v) for v in (0.0, 3.0, 6.0)]))
-        numbers = code(torch.randn(2, 1280))
-    assert bits[0] < bits[1] < bits[2]
-    assert torch.equal(numbers, numbers.round())
-    # Over all whole numbers the prior's shares sum to one.
-    values = torch.arange(-60.0, 61.0)[:, None].expand(-1, 2)
-    assert float((0.5 ** (code.bits(values).detach() / 2)).sum()) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_length_of_a_films_code_can_be_read(on):

@@ -353,5 +353,5 @@ def decode_films(
 
 
 def private(folder: Path) -> None:
-    """A folder for films and models of patients: readable by its owner only, if it is ours to make."""
+    """A folder for films and models of patients: readable by its owner only, where it does not exist yet."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

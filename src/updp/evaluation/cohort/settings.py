@@ -109,7 +109,7 @@ def placed(plan: MethodPlan, source: Path) -> MethodPlan:
 
 
 def settings(methods: Sequence[str | MethodPlan], strengths: Sequence[float] | None, pack: str | None) -> list[Setting]:
-    """Every method at each of its strengths, else at each of ``strengths``; a method without a knob once.
+    """Every method at each of its strengths, else at each of ``strengths``; a method without a strength once.
 
     Wrong names and options end here, before any film is read. A method that takes a model pack gets ``pack``,
     where one is given.

@@ -1,4 +1,4 @@
-"""Patients whom no model was trained on: who may vouch for a method, and how they are shared between its judges.
+"""Patients whom no model was trained on: who may be measured for a certificate, and how they are divided.
 
 A pack states which public sets it learned from and by which rule their patients were shared out
 (``updp.training.corpus``). Of such a set only patients outside its training part are taken; of any other source all

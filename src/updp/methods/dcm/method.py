@@ -3,13 +3,14 @@
 Built from the paper's abstract; its body was not available, and what follows is a design after the abstract.
 
 1. *Identity-Blocking.* The film is cut into cells of 16 x 16 pixels, ranked by how much each identifies the patient;
-   the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the knob.
+   the share rho with the highest rank is blocked. Masks are nested in rho, and rho is the strength.
 2. *Medical-Semantics-Compensation.* Features of the findings network and the vlm are written as a short code, and the
    pack's generator fills the blocked cells, conditioned on tokens made of the code and on the open cells: one decoder
    for every rho, since inpainting by diffusion needs no training of its own (RePaint, Lugmayr et al. 2022, arXiv
-   2201.09865). Weights of the first generation state findings as sentences instead of tokens.
-3. *Minimum description length.* The code is rounded to whole numbers and paid for by the bit under a learned prior, and
-   an adversary reads identities from it in training: what does not help to tell findings is not worth its bits.
+   2201.09865).
+3. *Minimum description length.* The code is rounded to whole numbers, and its length in bits under a learned prior is
+   part of the loss. An adversary reads identities from it in training. So the code leaves out what does not help to
+   tell findings.
 
 The mask identifies the patient, so it is neither released nor recorded; only the filled film leaves. Open cells leave
 as they were: privacy needs a high rho. At rho = 1 a film depends on the patient through the code alone.
@@ -18,12 +19,11 @@ as they were: privacy needs a high rho. At rho = 1 a film depends on the patient
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from updp.core.record import Study
@@ -31,8 +31,6 @@ from updp.methods import method_info
 from updp.methods.base import MethodInfo
 from updp.methods.dcm.compensation import FeatureCompensator
 from updp.methods.learned import Trained
-from updp.models.backbone import FEATURES
-from updp.models.classifier import Classifier
 from updp.models.errors import PackError
 from updp.models.generator import Condition, Generator
 from updp.models.samplers import alpha, sigma
@@ -43,54 +41,6 @@ if TYPE_CHECKING:
 CELL = 16
 #: Films drawn together; with guidance twice as many latents, which is what a core's cache holds.
 _AT_ONCE = 16
-
-
-class MedicalCode(nn.Module):
-    """Features N×F to a code of whole numbers N×channels, and its length in bits."""
-
-    def __init__(self, channels: int = 8, hidden: int = 64) -> None:
-        super().__init__()
-        self.encode = nn.Sequential(
-            nn.LayerNorm(FEATURES), nn.Linear(FEATURES, hidden), nn.SiLU(), nn.Linear(hidden, channels)
-        )
-        self.centre = nn.Parameter(torch.zeros(channels))
-        self.width = nn.Parameter(torch.zeros(channels))  # logarithm of the prior's scale
-
-    def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """The code; in training, noise of a width of one in (-1/2, 1/2) stands in for rounding."""
-        z: Tensor = self.encode(features)
-        return z.round() if noise is None else z + noise
-
-    def bits(self, code: Tensor) -> Tensor:
-        """Length of each film's code under the prior, one logistic per channel."""
-        width = self.width.exp()
-        upper, lower = ((code + side - self.centre) / width for side in (0.5, -0.5))
-        share = (torch.sigmoid(upper) - torch.sigmoid(lower)).clamp_min(1e-9)
-        return -share.log2().sum(1)
-
-
-class Compensator(nn.Module):
-    """What is kept of the training: the findings network (fixed), the code, and what findings are read from it."""
-
-    least: Tensor
-
-    def __init__(self, classifier: dict[str, Any], channels: int = 8, hidden: int = 64) -> None:
-        super().__init__()
-        self.config: dict[str, Any] = {"classifier": classifier, "channels": channels, "hidden": hidden}
-        self.medical = Classifier(**classifier)
-        self.code = MedicalCode(channels, hidden)
-        self.reader = nn.Linear(channels, len(self.medical.labels))
-        # A finding is stated from this logit on; the training films decide which.
-        self.register_buffer("least", torch.zeros(len(self.medical.labels)))
-
-    def features(self, films: Tensor) -> Tensor:
-        """Features of the findings network, N×F."""
-        return self.medical.features(films)
-
-    def findings(self, code: Tensor) -> list[tuple[str, ...]]:
-        """The findings that a code states, per film."""
-        stated = self.reader(code) >= self.least
-        return [tuple(n for n, yes in zip(self.medical.labels, row, strict=True) if yes) for row in stated.tolist()]
 
 
 class DCMDeID(Trained):
@@ -105,8 +55,8 @@ class DCMDeID(Trained):
 
     options: Options
 
-    def build(self, config: dict[str, Any]) -> Compensator | FeatureCompensator:
-        return FeatureCompensator(**config) if "tokens" in config else Compensator(**config)
+    def build(self, config: dict[str, Any]) -> FeatureCompensator:
+        return FeatureCompensator(**config)
 
     def make(self, studies: list[Study], films: Tensor, strength: float, rngs: list[np.random.Generator]) -> Tensor:
         if strength == 0:
@@ -122,21 +72,15 @@ class DCMDeID(Trained):
 
     def code(self, films: Tensor) -> Tensor:
         """The code of each film, N×channels, cut to the rate."""
-        network = self.network
-        if isinstance(network, FeatureCompensator):
-            code: Tensor = network.code(network.features(films, self.pack.vlm), self._kept(network))
-            return code
-        if self.options.rate is not None:
-            raise PackError(
-                "these weights of dcm have a code of one rate; leave out the option rate, or train them again"
-            )
-        coded: Tensor = network.code(network.features(films))
-        return coded
+        code: Tensor = self.network.code(self.network.features(films, self.pack.vlm), self._kept)
+        return code
 
-    def _kept(self, network: FeatureCompensator) -> int:
-        rate = self.options.rate or network.channels
-        if rate > network.channels:
-            raise PackError(f"the code of these weights has {network.channels} channels, fewer than the rate {rate}")
+    @property
+    def _kept(self) -> int:
+        channels: int = self.network.channels
+        rate = self.options.rate or channels
+        if rate > channels:
+            raise PackError(f"the code of these weights has {channels} channels, fewer than the rate {rate}")
         return rate
 
     @property
@@ -148,11 +92,7 @@ class DCMDeID(Trained):
 
     def fill(self, films: Tensor, blocked: Tensor, code: Tensor, noise: Tensor) -> Tensor:
         """Films with their blocked cells (N×1×h×w) filled in from the code and the open cells."""
-        network = self.network
-        if isinstance(network, FeatureCompensator):
-            condition = network.condition(code)
-        else:
-            condition = self.generator.condition([sentences(found) for found in network.findings(code)])
+        condition = self.network.condition(code)
         return compensate(self.generator, films, blocked, condition, noise, self.options.steps, self.options.guidance)
 
     def saliency(self, films: Tensor) -> Tensor:
@@ -164,11 +104,8 @@ class DCMDeID(Trained):
 
     def bits(self, films: Tensor) -> Tensor:
         """Length of each film's code."""
-        network = self.network
         with torch.no_grad():
-            if isinstance(network, FeatureCompensator):
-                return network.code.bits(self.code(films), self._kept(network))
-            counted: Tensor = network.code.bits(self.code(films))
+            counted: Tensor = self.network.code.bits(self.code(films), self._kept)
             return counted
 
 
@@ -207,14 +144,6 @@ def block(saliency: Tensor, rho: float) -> Tensor:
     order = cells.argsort(dim=1, descending=True, stable=True)
     mask = torch.zeros_like(cells).scatter(1, order[:, :count], 1.0)
     return mask.reshape(saliency.shape)
-
-
-def sentences(findings: Sequence[str]) -> str:
-    """Findings as sentences for the generator, or that there are none."""
-    from updp.domains.chest.words import phrases
-
-    said = phrases()
-    return " ".join(said["findings"][name][0] for name in findings) or said["normal"]["film"][0]
 
 
 def compensate(

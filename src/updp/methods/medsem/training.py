@@ -35,7 +35,7 @@ from updp.training.figures import mean_auc
 from updp.training.loop import StageConfig
 
 CONFIG = StageConfig(steps=6000, batch=8, rate=3e-4, warmup=50, schedule="stable", average=0.995, momentum=0.5)
-#: Weights of the losses: medical features and absolute error of recovery as in the paper, the others ours.
+#: Weights of the losses: medical features and absolute error of recovery as in the paper, the others chosen here.
 MEDICAL, RECOVERED, ADVERSARY, NEAR, APART = 5.0, 10.0, 0.05, 1.0, 4.0
 LITERAL_RECOVERED = 0.1
 _R1_EVERY, _R1 = 8, 1.0

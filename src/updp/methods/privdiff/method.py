@@ -6,10 +6,10 @@ Selective Attribute Suppression (`updp.methods.privdiff.sas`) and Selective Priv
 
     e_p = e(none) + w_d [e(diagnosis) - e(none)] - |w_s| [e(s) - e(none)].
 
-The paper trains on the error of e_p itself; a predictor that is given s and paid for the truth learns to use s,
-whatever the sign in front of it. ``guidance`` (default) trains every branch as a denoiser of its own and combines them
-only here, the size of e_p held to that of e(diagnosis). Weights trained on the printed loss (``spg = "literal"`` of
-the recipe) run with the same formula.
+The paper trains on the error of e_p itself; a predictor that is given s and trained on the true noise learns to use s,
+whatever its sign in the formula. ``guidance`` (default) trains every branch as a denoiser of its own and combines them
+only here, the size of e_p held to that of e(diagnosis). Weights trained on the printed loss (``spg = "literal"`` of the
+recipe) run with the same formula.
 
 Identity is the continuous embedding of the pack's identity role, so patients outside the training set have one too.
 What the noise leaves of the film passes unchanged: at low strength the patient is recognisable. Guidance away from a

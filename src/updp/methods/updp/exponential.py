@@ -1,4 +1,4 @@
-"""The exponential mechanism (McSherry & Talwar 2007) in whole numbers, so that its guarantee is that of the code.
+"""The exponential mechanism (McSherry & Talwar 2007) in whole numbers: the code has the guarantee of the paper.
 
 A utility in [0, 1] is rounded to one of a fixed number of levels, and every level has a whole number as its weight. A
 candidate is drawn with probability weight / sum of weights, by comparing whole random numbers: no probability is zero,

@@ -55,7 +55,7 @@ class Written:
 
 
 class UPDP(OnPack):
-    """Settings are the paper's knobs; ``strength`` sets how little the film may change its prompt."""
+    """Options are the settings of the paper; ``strength`` sets how little the film may change its prompt."""
 
     info: ClassVar[MethodInfo] = method_info("updp")
 

@@ -92,7 +92,7 @@ class TensorTrain(nn.Module):
             [torch.rand(ranks[k], modes, ranks[k + 1], generator=one) for k in range(length)] for one in generators
         ]
         self.cores = nn.ParameterList(torch.stack(core) for core in zip(*drawn, strict=True))
-        self.order: Tensor | None = None  # films × length × carried: choices worth keeping
+        self.order: Tensor | None = None  # films × length × carried: choices that are kept
 
     def positive(self) -> list[Tensor]:
         return [functional.softplus(core) for core in self.cores]

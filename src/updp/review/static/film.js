@@ -24,7 +24,7 @@
   };
   const place = (id) => id && `/desk/film/${id}?${page.dataset.query}`;
 
-  // Bring the page that stands in the document to life.
+  // Set up the page that is in the document.
   const begin = (films) => {
     page = document.getElementById("study");
     modes = [...page.querySelectorAll("[data-mode]")];

@@ -2,7 +2,7 @@
 
 A generator learns a clinic's patients. Sampled directly it repeats them; with the features of a public face injected,
 at a weight drawn from 0.2 to 0.4, it does less. Diseases, grades, ages and sexes are drawn as the clinic has them. What
-is nearer to a patient than a recogniser's threshold, which lets one in a thousand strangers pass, is thrown away.
+is nearer to a patient than a recogniser's threshold, which one in a thousand pairs of strangers exceeds, is left out.
 """
 
 from __future__ import annotations

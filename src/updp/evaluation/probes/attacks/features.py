@@ -64,7 +64,7 @@ def as_tensor(films: NDArray[np.uint8]) -> Tensor:
 
 
 def finite(values: NDArray[Any], what: str) -> NDArray[Any]:
-    """The values, or an error: a broken network must not count as a harmless release."""
+    """The values, or an error: a network with errors must not count as a harmless release."""
     if not np.isfinite(values).all():
         raise ValueError(f"{what}: {int((~np.isfinite(values)).sum())} of {values.size} values are NaN or infinite")
     return values
@@ -220,7 +220,7 @@ def extract(pack: Pack, role: str, films: NDArray[np.uint8]) -> dict[str, NDArra
 
 
 def _eye(pack: Pack, role: str) -> Callable[[Tensor], dict[str, Tensor]]:
-    """The pass of films through a network of the pack, ours or another's."""
+    """The pass of films through a network of the pack, of this package or from elsewhere."""
     import torch
     from torch.nn.functional import adaptive_avg_pool2d, interpolate
 

@@ -17,7 +17,7 @@ Twins: released films of other patients with the same record, in place of the pa
 same record without the patient's pixels. The difference to them, against the same impostors, is what the pixels add.
 
 Every comparison belongs to two patients, the genuine one and the impostor, and the intervals count both
-(``intervals.crossed``). A pair with few impostors places its film roughly and counts for less: the share of n impostors
+(``intervals.crossed``). A pair with few impostors gives an uncertain rank and counts for less: the share of n impostors
 that a film of no patient outscores has the variance (n + 2) / 12 n, and pairs are weighted by its inverse.
 """
 
@@ -287,7 +287,8 @@ def _compared(
 
 
 def predicted(originals: Exhibit, inquiry: Inquiry) -> NDArray[np.float32] | None:
-    """Log odds of the findings that the pack's classifier predicts on real films; None where it is none of ours."""
+    """Log odds of the findings that the pack's own classifier predicts on real films; None if it has none.
+    """
     from updp.models.backbone import FilmEncoder
 
     if not inquiry.has_pack or "classifier" not in inquiry.pack.info.get("roles", {}):

@@ -189,9 +189,9 @@ class Captioner:
     def of_length(self, maps: NDArray[Any], reports: Sequence[str], beams: int = 1) -> Captioner:
         """This captioner, writing for these films as much as its training reports say, on the mean.
 
-        The likeliest report is a short one, the more so the better a captioner knows that most films are normal. Left
-        to itself its length, and with it every overlap of words, would be a matter of luck. The films are those it is
-        to write for: one that learned from released films goes on for longer over real ones.
+        The likeliest report is a short one, the more so the better a captioner knows that most films are normal.
+        Without this, its length and with it every overlap of words would depend on chance. The films are those it is to
+        write for: one that learned from released films goes on for longer over real ones.
         """
         most = self.decoder.config.length
         wanted = np.mean([_words(self.vocabulary.decode(self.vocabulary.encode(report, most))) for report in reports])

@@ -9,9 +9,9 @@ would give as its chance level, and the share of skill kept, (AUC − 0.5) over 
 Where fewer patients would be scored than make a ratio of skills sure, all of them are, in turn, by judges that learned
 from the others (cross-fitting).
 
-A generator that learned through the network a judge looks through may please that judge. ``OtherJudges`` repeats the
-experiment with judges that look through VGG16, which takes part in no training of this package: what a stranger
-measures with features of their own. The gate reads the first; a certificate states both.
+A judge may score films too high whose generator learned through the judge's own network. ``OtherJudges`` repeats the
+experiment with judges that look through VGG16, which takes part in no training of this package: what a receiver
+measures with other features. The gate reads the first; a certificate states both.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ OTHER = "judges through VGG16"
 
 
 def countable(labels: Labels, patients: NDArray[Any]) -> NDArray[np.intp]:
-    """Findings with enough films and patients on either side to have an AUC worth a mean."""
+    """Findings with enough films and patients on either side to have an AUC that counts in a mean."""
     kept = []
     for j in range(labels.shape[1]):
         positive, negative = labels[:, j] == 1, labels[:, j] == 0

