@@ -32,7 +32,7 @@ def test_a_scheme_that_nobody_knows_is_named_without_the_rest_of_the_address():
 
 
 def test_a_driver_that_cannot_begin_says_what_to_check_and_quotes_nothing(monkeypatch):
-    """That of HDFS raises an error of its own where Java is missing or nothing answers, before any file is asked for."""
+    """That of HDFS raises an error where Java is missing or nothing answers, before any file is asked for."""
     import fsspec
 
     def unable(address, **_):

@@ -86,7 +86,7 @@ def test_the_release_does_not_depend_on_the_number_of_workers(hospital, tmp_path
     assert same_tree(tmp_path / "one" / "unmeasured", tmp_path / "two" / "unmeasured")
 
 
-def test_workers_elsewhere_find_a_source_that_was_given_by_a_relative_path(hospital, tmp_path, key, policy, monkeypatch):
+def test_workers_elsewhere_find_a_source_given_by_a_relative_path(hospital, tmp_path, key, policy, monkeypatch):
     """Workers of a cluster have a folder of their own to start from."""
 
     def elsewhere(work, tasks, _workers):
