@@ -192,8 +192,9 @@ def same(out, plain):
     assert not (out / ".work").exists()
 
 
-def test_a_run_on_three_nodes_gives_the_bytes_of_the_local_engine(cluster, plain, tmp_path):
-    assert make(cluster, plain[0], tmp_path / "out").released == FILMS
+def test_a_run_on_three_nodes_gives_the_bytes_of_the_local_engine(cluster, plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(plain[0].parent)
+    assert make(cluster, plain[0].name, tmp_path / "out").released == FILMS
     same(tmp_path / "out", plain)
 
 

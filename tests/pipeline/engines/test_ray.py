@@ -158,6 +158,8 @@ def test_a_head_that_does_not_answer_any_more_ends_the_run_with_a_sentence(impat
         cluster.ready(["a"], None)
     cluster.end("worker")
     assert cluster.killed == []  # nobody is there to be told
+    with pytest.raises(EngineError, match="does not answer any more"):
+        cluster.worker(double)  # Ray would wait without an end
 
 
 def test_a_head_that_was_away_for_a_moment_ends_nothing(impatient, monkeypatch):

@@ -107,6 +107,14 @@ class _Cluster:
                 raise EngineError(_LOST) from None
         self.looked = time.monotonic()
 
+    def wait_for_head(self) -> None:
+        """Return as soon as the head of the cluster answers; one that does not for a time is an error."""
+        self.looked = 0.0
+        self._look()
+        while self.missed is not None:
+            time.sleep(_LOOK)
+            self._look()
+
     def end(self, actor: Any) -> None:
         """End a worker, unless the cluster is gone with it."""
         if self.missed is None:
@@ -122,6 +130,7 @@ class _Cluster:
 
     def worker(self, work: Callable[[Any], Any]) -> Any:
         """An actor that calls ``work``; Ray starts it on whichever node has room."""
+        self.wait_for_head()  # Ray would wait for it without an end
         settings: Mapping[str, str] = {**PASSIVE, **(PINS[self.pin] if self.pin else {})}
 
         class Worker:
