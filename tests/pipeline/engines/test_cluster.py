@@ -19,6 +19,7 @@ import pytest
 import updp
 from tests.conftest import PLAIN, Hospital
 from tests.network.dcmtk import free_port
+from tests.pipeline.conftest import download, upload
 from updp.core.global_state import PINS
 from updp.core.keys import Key
 from updp.core.policy import Policy
@@ -90,8 +91,8 @@ def paths(deadly):
 
 
 @pytest.fixture(scope="module")
-def cluster(paths):
-    """Three nodes of one core each. A test that kills one adds another."""
+def cluster(paths, s3):
+    """Three nodes of one core each, which know the object store. A test that kills one adds another."""
     made = one_node()
     for _ in range(2):
         add_node(made)
@@ -196,6 +197,13 @@ def test_a_run_on_three_nodes_gives_the_bytes_of_the_local_engine(cluster, plain
     monkeypatch.chdir(plain[0].parent)
     assert make(cluster, plain[0].name, tmp_path / "out").released == FILMS
     same(tmp_path / "out", plain)
+
+
+def test_nodes_read_from_an_object_store_and_write_to_it(cluster, s3, plain, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    outcome = make(cluster, upload(plain[0], f"{s3}/export"), f"{s3}/out")
+    assert outcome.address == f"{s3}/out/unmeasured"
+    same(download(f"{s3}/out", tmp_path / "got"), plain)
 
 
 def test_a_node_that_is_killed_in_mid_run_loses_nothing(cluster, plain, tmp_path):
