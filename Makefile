@@ -24,8 +24,8 @@ test-numeric: .venv/.dev
 	$(OTHER) OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m pytest -n 2 --dist loadfile \
 	  --no-loadscope-reorder -m numeric
 
-# Runs on a Ray cluster of three nodes on this machine: minutes, and some thirty processes.
-test-ray: .venv/.dev
+# Runs on a Ray cluster of three nodes on this machine, and an object store: minutes, and some thirty processes.
+test-ray: .venv/.dev .venv/.stores
 	$(PIP) -e '.[ray]'
 	UPDP_RAY=1 .venv/bin/python -m pytest -n 0 tests/pipeline/engines/test_cluster.py
 

@@ -4,12 +4,15 @@
 
 All settings run in turn in one call, so that the ratios hold on a machine whose speed varies; with several rounds the
 best of each counts. `--ray` starts a cluster of one node on this machine for as long as it measures. The time is that
-of the whole run, from survey to signature; releases are compared by the checksums of films, reports and manifest.
+of the whole run, from survey to signature; releases are compared by the checksums of films, reports and manifest. The
+last columns count seconds of the processor in this process and its workers: what several workers cost more than one,
+also where other jobs use the cores. Workers of a cluster are no children of this process, so theirs are not known.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 import time
 from contextlib import ExitStack
@@ -22,6 +25,12 @@ from updp.core.policy import Policy
 from updp.release.signature import content_sum
 
 KEY = Key(bytes(range(32)))
+
+
+def processor() -> float:
+    """Seconds of the processor that this process and its workers, as far as they have ended, took so far."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def main() -> None:
@@ -42,22 +51,25 @@ def main() -> None:
             cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": max(options.workers)})
             stack.callback(cluster.shutdown)
             settings += [("ray", workers, {"address": cluster.address}) for workers in options.workers]
-        best: dict[tuple[str, int], float] = {}
+        best: dict[tuple[str, int], tuple[float, float]] = {}
         contents = set()
         for _ in range(options.rounds):
             for engine, workers, more in settings:
                 with tempfile.TemporaryDirectory() as out:
-                    began = time.monotonic()
+                    began, spent = time.monotonic(), processor()
                     made = deidentify(options.export, out, policy=policy, key=KEY, limit=options.films, engine=engine,
                                       engine_options=more, workers=workers)  # fmt: skip
-                    speed = made.released / (time.monotonic() - began)
+                    seconds, spent = time.monotonic() - began, processor() - spent
+                    speeds = made.released / seconds, made.released / spent
                     contents.add(content_sum(made.folder))
-                best[engine, workers] = max(best.get((engine, workers), 0.0), speed)
+                best[engine, workers] = max(best.get((engine, workers), speeds), speeds)
     first = best[settings[0][0], settings[0][1]]
     print(f"{options.method}, {options.films} films; releases {'equal' if len(contents) == 1 else 'DIFFER'}\n")
-    print("| engine | workers | films a second | relative to the first |\n|---|---|---|---|")
-    for (engine, workers), speed in best.items():
-        print(f"| {engine} | {workers} | {speed:.2f} | {speed / first:.2f} |")
+    print("| engine | workers | films a second | ratio | films a second of the processor | ratio |")
+    print("|---|---|---|---|---|---|")
+    for (engine, workers), (speed, own) in best.items():
+        counted = f"{own:.2f} | {own / first[1]:.2f}" if engine == "local" else "– | –"
+        print(f"| {engine} | {workers} | {speed:.2f} | {speed / first[0]:.2f} | {counted} |")
 
 
 if __name__ == "__main__":

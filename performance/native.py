@@ -4,13 +4,15 @@
 
 Invented DX films of 2 500 x 2 000 pixels at 12 bits, headers as in `headers.py`. dicom-anonymizer (2024b rules)
 reads, cleans the header and saves; pixels are not looked at. updp decodes the pixels, cleans the header, reads the film
-for burned-in text (the last two rows), encodes, writes and sums up every film. Seconds are of the processor, in one
-process and on one thread, the tools taking turns; best of the rounds.
+for burned-in text (the last row), encodes, writes and sums up every film. The floor is below whatever writes a film and
+its checksum: the bytes are read, summed up by SHA-256 and written, and nothing else. Seconds are of the processor, in
+one process and on one thread, the tools taking turns; best of the rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import tempfile
 import time
 import warnings
@@ -70,6 +72,17 @@ def header_only(paths: list[Path], out: Path) -> Callable[[], None]:
     return work
 
 
+def floor(paths: list[Path], out: Path, digest: bool) -> Callable[[], None]:
+    def work() -> None:
+        for path in paths:
+            data = path.read_bytes()
+            if digest:
+                hashlib.sha256(data).hexdigest()
+            (out / path.name).write_bytes(data)
+
+    return work
+
+
 def cleaning(folder: Path, out: Path, mode: str, syntax: str, limit: int | None) -> Callable[[], None]:
     policy = Policy.preset("clean-only").with_image(transfer_syntax=syntax)
     policy = policy.model_copy(update={"burned_in": policy.burned_in.model_copy(update={"mode": mode})})
@@ -102,8 +115,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         paths = write_films(place / "films", options.films)
-        (place / "peer").mkdir()
-        works = {"dicom-anonymizer 2024b, header only": (header_only(paths, place / "peer"), options.films)}
+        for name in ("peer", "floor"):
+            (place / name).mkdir()
+        works = {
+            "dicom-anonymizer 2024b, header only": (header_only(paths, place / "peer"), options.films),
+            "floor: read, summed up, written": (floor(paths, place / "floor", True), options.films),
+            "read and written alone": (floor(paths, place / "floor", False), options.films),
+        }
         for name, mode, syntax, count in (
             ("updp clean without OCR, uncompressed", "off", "explicit-le", options.films),
             ("updp clean without OCR, JPEG-LS", "off", "jpeg-ls", min(2, options.films)),

@@ -2,8 +2,10 @@
 
     python performance/receive.py --objects 500 --megabytes 8 --senders 4
 
-Needs DCMTK (storescu). The receiver runs in a process of its own, as the command does. The disk is measured before and
-after in the same folder: one file of the same size, written in pieces of 8 MB and synced at its end.
+Needs DCMTK (storescu, storescp). The receiver runs in a process of its own, as the command does. The disk is measured
+before and after in the same folder: one file of the same size, written in pieces of 8 MB and synced at its end. The
+same senders then send to DCMTK's own receiver, a process per association, which does not sync: once as it is, once with
+--ignore, where it stores nothing and what is left is the senders and the network.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.network.dcmtk import film, landed, tool, uid
+from tests.network.dcmtk import film, free_port, landed, tool, uid
 
 
 def disk(folder: Path, size: int) -> float:
@@ -56,6 +58,7 @@ def main() -> None:
             path.write_bytes(renamed(base, n))
             groups[n % given.senders].append(path)
         size = sum(path.stat().st_size for path in (root / "sent").iterdir())
+        os.sync()  # else the disk writes these while it is measured
         before = disk(root, size)
         command = [sys.executable, "-m", "updp", "receive", "--to", str(root / "export"), "--ae-title", "UPDP",
                    "--host", "127.0.0.1", "--port", "0"]  # fmt: skip
@@ -63,13 +66,9 @@ def main() -> None:
         assert receiver.stdout is not None
         found = re.search(r"port (\d+)", receiver.stdout.readline())
         assert found is not None
-        start, idle = time.perf_counter(), processor(receiver.pid)
-        senders = [
-            subprocess.Popen([tool("storescu"), "-aec", "UPDP", "-R", "127.0.0.1", found[1], *map(str, group)])
-            for group in groups
-        ]
-        codes = [sender.wait() for sender in senders]
-        taken, spent = time.perf_counter() - start, processor(receiver.pid) - idle
+        idle = processor(receiver.pid)
+        taken, codes = sent(groups, found[1])
+        spent = processor(receiver.pid) - idle
         receiver.send_signal(signal.SIGTERM)
         receiver.wait(60)
         after = disk(root, size)
@@ -82,6 +81,26 @@ def main() -> None:
         )
         print(f"disk, one file: {before / 1e6:.0f} MB/s before, {after / 1e6:.0f} MB/s after")
         print(f"ratio {size / taken / ((before + after) / 2):.2f}; load {os.getloadavg()[0]:.1f}")
+        for more in ([], ["--ignore"]):
+            port = free_port()
+            command = [tool("storescp"), "--fork", "-pdu", "131072", *more, "-od", str(root), str(port)]
+            peer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(1)
+            taken, codes = sent(groups, str(port))
+            peer.terminate()
+            peer.wait()
+            print(f"{' '.join(['storescp', *more])}: {size / taken / 1e6:.0f} MB/s, senders ended with {codes}")
+
+
+def sent(groups: list[list[Path]], port: str) -> tuple[float, list[int]]:
+    """Seconds until every sender has ended, and how they ended."""
+    start = time.perf_counter()
+    senders = [
+        subprocess.Popen([tool("storescu"), "-aec", "UPDP", "-R", "127.0.0.1", port, *map(str, group)])
+        for group in groups
+    ]
+    codes = [sender.wait() for sender in senders]
+    return time.perf_counter() - start, codes
 
 
 def processor(pid: int) -> float:

@@ -31,6 +31,20 @@ def test_a_scheme_that_nobody_knows_is_named_without_the_rest_of_the_address():
     assert "Smith" not in str(unknown.value)
 
 
+def test_a_driver_that_cannot_begin_says_what_to_check_and_quotes_nothing(monkeypatch):
+    """That of HDFS raises an error where Java is missing or nothing answers, before any file is asked for."""
+    import fsspec
+
+    def unable(address, **_):
+        raise OSError(2, f"Unable to load libjvm for {address}")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", unable)
+    with pytest.raises(RemoteError, match="hdfs:// cannot be opened") as said:
+        Remote(f"hdfs://{uuid.uuid4().hex}/Smith_Mary").exists("a")
+    assert "Smith" not in str(said.value)
+    assert said.value.__suppress_context__
+
+
 def test_a_store_that_refuses_says_what_to_check_and_quotes_nothing(store, monkeypatch):
     from fsspec.implementations.memory import MemoryFileSystem
 

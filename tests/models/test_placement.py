@@ -5,7 +5,7 @@ import torch
 
 from tests.methods.tiny import tiny_pack
 from updp.methods import UnknownMethod, make_method
-from updp.models import PackError, load_pack
+from updp.models import PackError, load_pack, placement
 from updp.models.generator import Condition
 from updp.models.placement import Placed
 
@@ -75,6 +75,20 @@ def test_gradients_pass_the_border(folder):
     assert rows.grad.abs().sum() > 0
 
 
+@pytest.mark.numeric
+def test_a_compiled_generator_draws_the_same_films_and_each_shape_is_compiled_once(folder, monkeypatch):
+    """By the tracer of torch.compile alone: what a compiler of the machine makes of a trace is its own."""
+    traces = []
+    monkeypatch.setattr(placement, "BACKEND", lambda traced, _inputs: traces.append(1) or traced)
+    plain, compiled = load_pack(folder), load_pack(folder, compiled=True)
+    counts = []
+    for films in (1, 2, 1, 2):
+        made = [pack.generator.generate(WORDS[:films], [1, 2][:films], steps=2) for pack in (plain, compiled)]
+        assert torch.allclose(*made, atol=1e-4)
+        counts.append(len(traces))
+    assert 0 < counts[0] < counts[1] == counts[2] == counts[3]
+
+
 def test_a_condition_stays_one_behind_the_border(folder):
     assert isinstance(load_pack(folder, dtype="float64").generator.condition(WORDS), Condition)
 
@@ -101,3 +115,5 @@ def test_a_method_on_a_device_that_is_not_there_ends_before_the_first_film(monke
         make_method("image-to-image", {"device": "cuda"})
     with pytest.raises(UnknownMethod, match="compute on the CPU"):
         make_method("prichexy", {"device": "cuda"})
+    with pytest.raises(UnknownMethod, match="compute on the CPU"):
+        make_method("prichexy", {"compiled": True})

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 import updp
 from tests.conftest import PLAIN, Hospital
+from tests.pipeline.conftest import download, upload
 from updp.core.keys import Key
 from updp.core.policy import Policy
 from updp.core.remote import Remote, RemoteError
@@ -52,23 +50,6 @@ def memory():
     store.pseudo_dirs[:] = [""]
     yield "memory://bucket"
     store.store.clear()
-
-
-def upload(folder: Path, address: str) -> str:
-    remote = Remote(address)
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            remote.put(path.relative_to(folder).as_posix(), path)
-    return address
-
-
-def download(address: str, folder: Path) -> Path:
-    remote = Remote(address)
-    for _, files in remote.walk():
-        for found in files:
-            (folder / found.name).parent.mkdir(parents=True, exist_ok=True)
-            remote.fetch(found.name, folder / found.name)
-    return folder
 
 
 def content(out: Path) -> dict[str, bytes]:
@@ -242,35 +223,6 @@ def test_a_store_that_goes_away_stops_the_run_with_a_sentence_and_keeps_no_film_
 
 
 # -- an S3-compatible server -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory):
-    """A bucket of a server of moto."""
-    for needed in ("s3fs", "moto.server"):
-        if os.environ.get("UPDP_CI"):
-            __import__(needed)
-        pytest.importorskip(needed)
-    folder = tmp_path_factory.mktemp("s3")
-    program = (
-        "import sys; from moto.server import ThreadedMotoServer; "
-        "server = ThreadedMotoServer('127.0.0.1', 0, verbose=False); server.start(); "
-        "print(server.get_host_and_port()[1], flush=True); sys.stdin.read()"
-    )
-    server = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=(folder / "log").open("w"), text=True,
-    )  # fmt: skip
-    port = server.stdout.readline().strip()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        patch.setenv("AWS_REGION", "us-east-1")
-        fsspec.filesystem("s3").mkdir("bucket")
-        yield "s3://bucket"
-    server.stdin.close()
-    server.wait(30)
 
 
 def test_a_run_from_s3_to_s3_by_two_processes_gives_the_bytes_of_a_local_run(plain, s3, tmp_path):

@@ -20,7 +20,7 @@ from updp.core.storage import OutputError
 from updp.methods.keep import Keep
 from updp.pipeline import run as pipeline
 from updp.pipeline import stations
-from updp.pipeline.engines import EngineError
+from updp.pipeline.engines import ENGINES, EngineError
 from updp.pipeline.run import RunError, deidentify
 from updp.release import manifest
 from updp.release.signature import public_key
@@ -84,6 +84,21 @@ def test_the_release_does_not_depend_on_the_number_of_workers(hospital, tmp_path
     run(source, tmp_path / "one", key, policy, workers=1)
     run(source, tmp_path / "two", key, policy, workers=2)
     assert same_tree(tmp_path / "one" / "unmeasured", tmp_path / "two" / "unmeasured")
+
+
+def test_workers_elsewhere_find_a_source_given_by_a_relative_path(hospital, tmp_path, key, policy, monkeypatch):
+    """Workers of a cluster have a folder of their own to start from."""
+
+    def elsewhere(work, tasks, _workers):
+        (tmp_path / "elsewhere").mkdir()
+        for task in list(tasks):
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            yield task, work(task)
+
+    monkeypatch.setitem(ENGINES._places, "elsewhere", elsewhere)
+    monkeypatch.chdir(tmp_path)
+    source = os.path.relpath(hospital.write())
+    assert deidentify(source, "out", policy=policy, key=key, engine="elsewhere").released
 
 
 def test_another_key_gives_other_pseudonyms_and_another_seed_other_noise(hospital, tmp_path, key):

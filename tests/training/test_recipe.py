@@ -1,6 +1,7 @@
 import errno
 import os
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from updp.bench.pack import bench_pack
 from updp.domains.chest import CHEST
 from updp.models import load_pack
 from updp.models.errors import MissingRequirement
+from updp.pipeline.engines import Crashed, local
 from updp.training.autoencoder import CodeStage
 from updp.training.classifier import ClassifierStage
 from updp.training.corpus import NoUsableFilm, load_corpus, prepare_corpus
@@ -93,6 +95,24 @@ def test_training_again_reads_the_finished_stages_back(trained, corpus, tmp_path
     assert sum("resumed at step" in line for line in lines) == len(STAGES)
     first, second = load_pack(trained), load_pack(tmp_path / "again")
     assert first.info["sha256"] == second.info["sha256"]
+
+
+def test_roles_that_learn_at_the_same_time_give_the_pack_of_one_after_the_other(trained, corpus, tmp_path):
+    run = tmp_path / "run"
+    (run / "stages").mkdir(parents=True)  # a vocabulary is not learned the same twice
+    shutil.copy(trained.with_name("miniature.run") / "stages" / "tokenizer.json", run / "stages")
+    lines: list[str] = []
+    train_pack(corpus, tmp_path / "apart", TINY, run=run, engine=local.run, workers=2, say=lines.append)
+    assert sum("resumed at step" in line for line in lines) == 5  # code, decoder, vlm twice, identity: of the workers
+    assert load_pack(tmp_path / "apart").info["sha256"] == load_pack(trained).info["sha256"]
+
+
+def test_a_worker_that_dies_while_it_trains_is_a_sentence(corpus, tmp_path):
+    def engine(_work, tasks, _workers):
+        yield next(iter(tasks)), Crashed()
+
+    with pytest.raises(TrainingError, match="the worker that trained decoder died; the same command goes on"):
+        train_pack(corpus, tmp_path / "pack", TINY, engine=engine, say=quiet)
 
 
 def stage_of(corpus, steps=4):

@@ -129,6 +129,9 @@ def tune(
     pack: Annotated[str | None, typer.Option(help="Model pack: a name or a folder.")] = None,
     layout: LayoutOption = None,
     domain: Annotated[str | None, typer.Option(help="Kind of image, if the source does not say it.")] = None,
+    engine: ProbeEngineOption = "local",
+    address: AddressOption = None,
+    workers: ProbeWorkersOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Measure a method at several strengths on a source, and print the strength to use."""
@@ -147,6 +150,7 @@ def tune(
         layout=layout,
         domain=domain,
         say=say,
+        apart=apart_of(engine, address, workers),
     )
     add_result(strength=found.strength, advice=found.advice, points=list(found.points), folder=str(found.folder))
     say(found.advice)

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from updp.cli.app import train_app
+from updp.cli.console import given_options
+from updp.cli.options import AddressOption, GpusOption
 from updp.cli.session import add_result, say
 
 
@@ -16,18 +18,31 @@ def train_pack(
     config: Annotated[Path | None, typer.Option(help="Sizes and schedules (TOML).")] = None,
     run: Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: OUT.run.")] = None,
     domain: Annotated[str, typer.Option(help="chest or face: what the pack is for.")] = "chest",
+    engine: Annotated[str, typer.Option(help="Where the first roles learn: local, or ray (a cluster).")] = "local",
+    address: AddressOption = None,
+    gpus: GpusOption = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="First roles that learn at a time; default: one, on a cluster all.")
+    ] = None,
 ) -> None:
     """Train a model pack; run again to resume from its checkpoints."""
     made: Any
+    options = given_options(address=address, gpus=gpus)
+    alone = engine == "local" and not options and workers in (None, 1)
     if domain == "face":
+        if not alone:
+            raise typer.BadParameter("the recipe of faces trains one role after the other, in this process")
         from updp.training.face_recipe import FacePackConfig, train_face_pack
 
         made = train_face_pack(data, out, FacePackConfig.read(config) if config else None, run=run, say=say)
     elif domain == "chest":
+        from updp.pipeline.engines import engine_of
         from updp.training import PackConfig
         from updp.training import train_pack as train
 
-        made = train(data, out, PackConfig.read(config) if config else None, run=run, say=say)
+        run_on = None if alone else engine_of(engine, options)
+        settings = PackConfig.read(config) if config else None
+        made = train(data, out, settings, run=run, engine=run_on, workers=workers, say=say)
     else:
         from updp.core.registry import unknown
 

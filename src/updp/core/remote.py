@@ -58,6 +58,10 @@ def _system(address: str) -> tuple[Any, str]:
         raise RemoteError(f"{scheme}:// needs its driver: pip install 'updp[remote]'") from None
     except ValueError:
         raise RemoteError(f"{scheme}:// is not a scheme that fsspec knows; see docs/how-to/cluster.md") from None
+    except Exception:  # drivers raise what they like, and quote the address
+        raise RemoteError(
+            f"{scheme}:// cannot be opened; check address and network, and what its driver needs beside Python"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

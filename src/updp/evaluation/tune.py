@@ -23,6 +23,7 @@ from updp.evaluation.evaluate import budget_of, learned_in, pack_facts, run_prob
 from updp.evaluation.report import point_of, points
 
 if TYPE_CHECKING:
+    from updp.evaluation.apart import Apart
     from updp.evaluation.probes.base import Probe
 
 Say = Callable[[str], None]
@@ -57,10 +58,11 @@ def tune(
     domain: str | None = None,
     probes: Callable[[], Sequence[Probe]] | None = None,
     say: Say | None = None,
+    apart: Apart | None = None,
 ) -> Frontier:
     """De-identify a sample at several strengths, evaluate each, and recommend one. The same call resumes.
 
-    ``pack`` is that of the source's domain unless it is given.
+    ``pack`` is that of the source's domain unless it is given; ``apart`` is the engine that attacks run on.
     """
     limits = GatePolicy()
     linkage = limits.max_film_linkage if max_linkage is None else max_linkage
@@ -88,6 +90,7 @@ def tune(
             seed,
             probes=probes() if probes else probes_for(sample, ("film", "diagnosis")),
             cache=learned_in(target / ".cache" / "learned"),
+            apart=apart,
         )
         point = point_of(setting.shown, setting.strength, measured, kept_back=made.kept_back)
         if point is None:

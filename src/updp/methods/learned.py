@@ -43,26 +43,31 @@ class OnPack(Configured):
         dtype: Literal["float32", "float16", "bfloat16"] = Field(
             "float32", description="What they compute in.", json_schema_extra={"newer": True}
         )
+        compiled: bool = Field(
+            False, description="Compile them (torch.compile, needs a C++ compiler).", json_schema_extra={"newer": True}
+        )
 
     options: Options
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         placed = self.options
-        if (placed.device, placed.dtype) != ("cpu", "float32"):
+        if (placed.device, placed.dtype, placed.compiled) != ("cpu", "float32", False):
             from updp.models.placement import Placement
 
             if not self.placeable:
-                raise BadOption("the networks of this method compute on the CPU in float32: leave out device and dtype")
+                raise BadOption(
+                    "the networks of this method compute on the CPU in float32: leave out device, dtype and compiled"
+                )
             # A device that is not there must end a run before its first film.
-            Placement(placed.device, placed.dtype)
+            Placement(placed.device, placed.dtype, placed.compiled)
 
     @cached_property
     def pack(self) -> Pack:
         from updp.models import load_pack
 
         placed = self.options
-        return load_pack(placed.pack, device=placed.device, dtype=placed.dtype)
+        return load_pack(placed.pack, device=placed.device, dtype=placed.dtype, compiled=placed.compiled)
 
     @property
     def size(self) -> int:

@@ -231,17 +231,18 @@ def load_pack(
     *,
     device: str = "cpu",
     dtype: str = "float32",
+    compiled: bool = False,
 ) -> Pack:
     """Open a pack by the name of an installed one or by its folder; every file is checked against its hash.
 
     Its models compute on ``device`` (cpu, cuda, cuda:1, mps) in ``dtype``; callers give and get tensors on the CPU in
-    float32 whatever these are.
+    float32 whatever these are. ``compiled``: through ``torch.compile``, where a model is one network of updp's own.
     """
     placement = None
-    if (device, dtype) != ("cpu", "float32"):
+    if (device, dtype, compiled) != ("cpu", "float32", False):
         from updp.models.placement import Placement
 
-        placement = Placement(device, dtype)
+        placement = Placement(device, dtype, compiled)
     path = Path(name_or_path)
     if not (path / "pack.toml").is_file():
         installed = [root / path for root in _installed()] if len(path.parts) == 1 else []

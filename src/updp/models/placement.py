@@ -18,11 +18,14 @@ from updp.models.errors import PackError
 #: Number formats that a model may compute in.
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 
+#: What compiles networks, and shapes beyond which torch would compute without it.
+BACKEND, _SHAPES = "inductor", 10_000
+
 
 class Placement:
-    """A device and a number format."""
+    """A device and a number format, and whether networks are compiled there."""
 
-    def __init__(self, device: str = "cpu", dtype: str = "float32") -> None:
+    def __init__(self, device: str = "cpu", dtype: str = "float32", compiled: bool = False) -> None:
         if dtype not in DTYPES:
             raise PackError(f"dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
         try:
@@ -30,6 +33,7 @@ class Placement:
         except RuntimeError:
             raise PackError(f"device {device!r}: choose cpu, cuda, cuda:N or mps") from None
         self.dtype: torch.dtype = getattr(torch, dtype)
+        self.compiled = compiled
         self._check()
 
     def _check(self) -> None:
@@ -49,8 +53,14 @@ class Placement:
         return (self.device.type, self.dtype) == ("cpu", torch.float32)
 
     def place(self, module: nn.Module) -> nn.Module:
-        """A network at its place."""
-        return module.to(self.device, self.dtype)
+        """A network at its place. Compiled, it is compiled for each shape of its input: what one shape gives must not
+        depend on the shapes that came before it."""
+        placed = module.to(self.device, self.dtype)
+        if self.compiled:
+            settings: Any = torch._dynamo.config
+            settings.recompile_limit = settings.accumulated_recompile_limit = _SHAPES
+            placed.compile(backend=BACKEND, dynamic=False)
+        return placed
 
     def served(self, model: Any) -> Any:
         """A model in a role, for callers on the CPU."""

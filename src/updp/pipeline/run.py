@@ -246,7 +246,8 @@ def _opened(source: str | Path, policy: Policy, layout: str | None, limit: int |
 
     address = address_of(source)
     if address is None:
-        return open_under(policy, local_path(source), layout, limit, native=policy.image.native)
+        # Workers may begin in another folder.
+        return open_under(policy, local_path(source).absolute(), layout, limit, native=policy.image.native)
     if check_content:
         raise RunError("--check-content reads files of this machine; those at an address are compared by size and time")
     # Beside what evaluation caches: it holds tables and reports, and outlives a run that was killed.

@@ -1,15 +1,17 @@
 """`updp train pack`: code → decoder → vlm → generator → its finisher → decoder again → identity → classifier.
 
 The classifier starts from the vlm's image tower and the findings head it learned with, and needs little more; identity
-starts from ImageNet. `export_run` makes a pack of what a run has reached, finished or not.
+starts from ImageNet. `export_run` makes a pack of what a run has reached, finished or not. Roles that need nothing of
+each other (`APART`) may learn at the same time, in the workers of an engine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from updp.core.global_state import seeded
+from updp.core.global_state import limited, seeded
 from updp.core.record import Study
 from updp.models.backbone import EfficientNetLite0
 from updp.models.classifier import Classifier
@@ -51,7 +53,11 @@ STAGES = (
     *("identity", "classifier"),
 )
 _MAY_LACK = ("generator_prior", "generator_finisher", "decoder_own")  # stages that a run may leave out
+#: What is trained first, each in need of nothing that another one learns.
+APART = ("decoder", "vlm", "identity")
 Say = Callable[[str], None]
+#: ``engine(work, tasks, workers)`` calls ``work`` on every task, and gives each with what came back.
+Engine = Callable[[Callable[[Any], Any], Iterable[Any], int | None], Iterator[tuple[Any, Any]]]
 
 
 class StagesOf:
@@ -230,14 +236,20 @@ class Recipe(StagesOf):
         module: Classifier = self._run(stage, config, stop_after)
         return module
 
+    def begin(self, name: str) -> Any:
+        """One of ``APART``. Its first weights are those of the seed, whatever was trained before it."""
+        with seeded(self.config.seed):
+            if name == "decoder":
+                return self.decoder(self.code())
+            return self.vlm() if name == "vlm" else self.identity(self.imagenet())
+
     def all(self) -> dict[str, Any]:
         """Every role, trained or read back."""
         # Wrong labels are found before hours are spent, not after.
         ClassifierStage(self.corpus, self.config.classifier, self.config.encoder_size, None)
         IdentityStage(self.corpus, self.config.identity, self.config.encoder_size, None)
         self.lpips()
-        opposed = self.decoder(self.code())
-        vlm = self.vlm()
+        opposed, vlm, identity = (self.begin(name) for name in APART)
         generator, own = self.generator(opposed.autoencoder, vlm)
         if own is not None:
             opposed = self.decoder(opposed, own)
@@ -247,7 +259,7 @@ class Recipe(StagesOf):
             "autoencoder": autoencoder,
             "vlm": vlm,
             "generator": generator,
-            "identity": self.identity(self.imagenet()),
+            "identity": identity,
             "classifier": self.classifier(start, autoencoder=autoencoder),
         }
 
@@ -312,6 +324,21 @@ def read_films(sources: Iterable[str | Path]) -> Iterator[tuple[str, Study]]:
                     yield name, source.load(study)
 
 
+@dataclass(frozen=True)
+class _Begin:
+    """What a worker does with one of ``APART``: train it, into the checkpoints of the run."""
+
+    corpus: Corpus | Path
+    directory: Path
+    config: PackConfig
+    threads: int
+
+    def __call__(self, name: str) -> None:
+        corpus = load_corpus(self.corpus) if isinstance(self.corpus, Path) else self.corpus
+        with limited(self.threads):
+            Recipe(corpus, self.directory, self.config).begin(name)
+
+
 def train_pack(
     sources: Sequence[str | Path] | Corpus,
     out: Path | str,
@@ -319,11 +346,14 @@ def train_pack(
     *,
     run: Path | str | None = None,
     accelerator: Any = None,
+    engine: Engine | None = None,
+    workers: int | None = None,
     say: Say = print,
 ) -> Pack:
     """Train a pack on `sources` and write it to `out`; checkpoints live in `run` (default: `out` + ".run").
 
-    Calling it again after a kill goes on where it stopped.
+    Calling it again after a kill goes on where it stopped. With an `engine` what stands in ``APART`` learns in its
+    workers, which find `run` at the same path.
     """
     out, config = Path(out), config or PackConfig()
     run = Path(run) if run is not None else out.with_name(out.name + ".run")
@@ -331,6 +361,14 @@ def train_pack(
         corpus = sources
     else:
         corpus = prepare_corpus(read_films(sources), run / "corpus", config.size, rule=config.split)
+    if engine is not None:
+        kept = corpus if isinstance(sources, Corpus) else (run / "corpus").absolute()
+        threads = max(1, (os.cpu_count() or 1) // min(workers or len(APART), len(APART)))
+        for name, died in engine(_Begin(kept, (run / "stages").absolute(), config, threads), APART, workers):
+            if died is not None:
+                raise TrainingError(
+                    f"the worker that trained {name} died; the same command goes on from its checkpoint"
+                )
     with seeded(config.seed):
         modules = Recipe(corpus, run / "stages", config, accelerator, say).all()
     return complete_pack(export_pack(modules, out, config, corpus.record_of_splits()), corpus)

@@ -19,6 +19,7 @@ import pytest
 import updp
 from tests.conftest import PLAIN, Hospital
 from tests.network.dcmtk import free_port
+from tests.pipeline.conftest import download, upload
 from updp.core.global_state import PINS
 from updp.core.keys import Key
 from updp.core.policy import Policy
@@ -38,7 +39,7 @@ SOURCES = Path(updp.__file__).parents[1]
 FILMS = 24  # six shards
 SMALL = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 #: Methods of another package: by one a film kills whoever makes it; the other counts as one that uses networks.
-DEADLY = '''
+DEADLY = """
 import os, signal
 from dataclasses import replace
 from updp.methods.keep import Keep
@@ -51,7 +52,7 @@ class Deadly(Keep):
         if study.film_id == {victim!r}:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().make(study, strength, rng)
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,9 @@ def deadly(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def paths(deadly):
-    """Nodes and what they start find the sources, the tests and the package."""
+    """Nodes and what they start find the sources, the tests and the package; a busy machine gets the time it takes."""
+    from ray._private import services
+
     with pytest.MonkeyPatch.context() as patch:
         found = [str(deadly), str(SOURCES), str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
         patch.setenv("PYTHONPATH", os.pathsep.join(found))
@@ -81,20 +84,27 @@ def paths(deadly):
         patch.setattr(engine, "_ROOM", 1800.0)  # a worker on a busy machine starts late; that there is room is known
         # A node that is killed is found out by its broken connection; a slow machine does not lose one.
         patch.setenv("RAY_health_check_timeout_ms", "120000")
+        # Ray gives a node 30 seconds to start.
+        patch.setattr(services, "get_node", patient(services.get_node))
+        patch.setattr(services, "start_raylet", without_waiting(services.start_raylet))
         yield
 
 
 @pytest.fixture(scope="module")
-def cluster(paths):
-    """Three nodes of one core each. A test that kills one adds another."""
-    from ray._private import services
+def cluster(paths, s3):
+    """Three nodes of one core each, which know the object store. A test that kills one adds another."""
+    made = one_node()
+    for _ in range(2):
+        add_node(made)
+    yield made
+    made.shutdown()
+
+
+def one_node():
     from ray.cluster_utils import Cluster
 
-    # Ray gives a node 30 seconds to start, which is little on a busy machine.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services, "get_node", patient(services.get_node))
-        patch.setattr(services, "start_raylet", without_waiting(services.start_raylet))
-        yield from _three_nodes(Cluster)
+    head = {**SMALL, "include_dashboard": False}
+    return tried(lambda: Cluster(initialize_head=True, head_node_args={**head, **ports()}))
 
 
 def patient(own, seconds=300):
@@ -154,15 +164,6 @@ def add_node(cluster, **more):
     return tried(lambda: cluster.add_node(**SMALL, **more, **ports()))
 
 
-def _three_nodes(Cluster):
-    head = {**SMALL, "include_dashboard": False}
-    made = tried(lambda: Cluster(initialize_head=True, head_node_args={**head, **ports()}))
-    for _ in range(2):
-        add_node(made)
-    yield made
-    made.shutdown()
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """An export, and its release by the local engine."""
@@ -192,9 +193,17 @@ def same(out, plain):
     assert not (out / ".work").exists()
 
 
-def test_a_run_on_three_nodes_gives_the_bytes_of_the_local_engine(cluster, plain, tmp_path):
-    assert make(cluster, plain[0], tmp_path / "out").released == FILMS
+def test_a_run_on_three_nodes_gives_the_bytes_of_the_local_engine(cluster, plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(plain[0].parent)
+    assert make(cluster, plain[0].name, tmp_path / "out").released == FILMS
     same(tmp_path / "out", plain)
+
+
+def test_nodes_read_from_an_object_store_and_write_to_it(cluster, s3, plain, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    outcome = make(cluster, upload(plain[0], f"{s3}/export"), f"{s3}/out")
+    assert outcome.address == f"{s3}/out/unmeasured"
+    same(download(f"{s3}/out", tmp_path / "got"), plain)
 
 
 def test_a_node_that_is_killed_in_mid_run_loses_nothing(cluster, plain, tmp_path):
@@ -234,6 +243,47 @@ def test_a_driver_that_is_killed_and_started_again_goes_on(cluster, plain, tmp_p
     counts = []
     make(cluster, plain[0], tmp_path / "out", progress=lambda done, _: counts.append(done))
     assert counts[0] > 0  # what landed before was not made again
+    same(tmp_path / "out", plain)
+
+
+@pytest.fixture
+def doomed(paths):
+    """A cluster of one node, to be lost."""
+    made = one_node()
+    yield made
+    made.shutdown()
+
+
+def test_a_cluster_that_is_gone_in_mid_run_is_a_sentence_and_the_run_goes_on_elsewhere(doomed, plain, tmp_path):
+    code = textwrap.dedent(f"""
+        import sys, updp
+        from updp.core.keys import Key
+        from updp.core.policy import Policy
+        from updp.pipeline.engines import EngineError
+        def progress(done, films):
+            if done and not waited:
+                waited.append(1)
+                print("landed", flush=True)
+                sys.stdin.readline()
+        waited = []
+        try:
+            updp.deidentify(sys.argv[1], sys.argv[2], key=Key(bytes(range(32))), policy=Policy.parse({PLAIN!r}),
+                            engine="ray", engine_options={{"address": sys.argv[3]}}, workers=1, progress=progress)
+        except EngineError as error:
+            sys.exit("sentence: " + str(error))
+    """)
+    command = [sys.executable, "-c", code, plain[0], tmp_path / "out", doomed.address]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as driver:
+        assert driver.stdout.readline() == "landed\n"
+        doomed.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+        said = driver.communicate("\n", timeout=600)[1]
+    assert "sentence: the cluster does not answer any more; the same command resumes, also with --engine local" in said
+    assert driver.returncode == 1
+    counts = []
+    updp.deidentify(plain[0], tmp_path / "out", key=KEY, policy=Policy.parse(PLAIN), workers=1,
+                    progress=lambda done, _: counts.append(done))  # fmt: skip
+    assert counts[0] > 0
     same(tmp_path / "out", plain)
 
 

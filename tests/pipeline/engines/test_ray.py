@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from tests.network.dcmtk import free_port
 from updp.core.version import __version__
 from updp.pipeline.engines import Crashed, EngineError, UnknownEngine, engine_of
-from updp.pipeline.engines.ray import _run, run
+from updp.pipeline.engines import ray as engine
+from updp.pipeline.engines.ray import _Cluster, _run, run
 
 
 def double(n):
@@ -40,7 +43,7 @@ class Lists:
     """A cluster without processes: ``deadly`` tasks kill a worker so many times; ``room`` workers start at all."""
 
     def __init__(self, deadly=None, room=99, version=__version__):
-        self.ray, self.deadly, self.room, self.told = self, dict(deadly or {}), room, version
+        self.deadly, self.room, self.told = dict(deadly or {}), room, version
         self.actors, self.held, self.killed, self.most = [], [], [], 0
 
     def worker(self, _work):
@@ -52,10 +55,9 @@ class Lists:
         self.most = max(self.most, sum(one.actor is reference.actor for one in self.held))
         return reference
 
-    def wait(self, references, num_returns, timeout):
+    def ready(self, references, seconds):
         started = [a for a in self.actors if a.alive][: self.room]
-        ready = [one for one in references if not one.actor.alive or one.actor in started]
-        return ready[:num_returns], ready[num_returns:]
+        return next((one for one in references if not one.actor.alive or one.actor in started), None)
 
     def result(self, reference):
         if reference.task is None:
@@ -66,7 +68,7 @@ class Lists:
             reference.actor.alive = False
         return 2 * reference.task if reference.actor.alive else Crashed()
 
-    def kill(self, actor):
+    def end(self, actor):
         self.killed.append(actor)
 
 
@@ -127,3 +129,61 @@ def test_an_address_where_nothing_listens_is_a_sentence_before_ray_tries_it(monk
     with pytest.raises(EngineError, match="no Ray cluster answers"):
         next(run(double, [1], 1, address=f"127.0.0.1:{free_port()}"))
     assert not tried
+
+
+class Waiting(_Cluster):
+    """A connection with a cluster whose head is at this port, and which has results after so many looks."""
+
+    def __init__(self, port, after=10**9):
+        self.head, self.after, self.killed = f"127.0.0.1:{port}", after, []
+        self.ray = SimpleNamespace(
+            wait=self.wait, kill=self.killed.append, exceptions=SimpleNamespace(RayError=ZeroDivisionError)
+        )
+
+    def wait(self, references, num_returns, timeout):
+        time.sleep(0.002)  # longer than between two looks
+        self.after -= 1
+        return (references[:1], []) if self.after < 0 else ([], references)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(engine, "_LOOK", 0.001)
+    monkeypatch.setattr(engine, "_GONE", 0.02)
+
+
+def test_a_head_that_does_not_answer_any_more_ends_the_run_with_a_sentence(impatient):
+    cluster = Waiting(free_port())
+    with pytest.raises(EngineError, match="the same command resumes, also with --engine local"):
+        cluster.ready(["a"], None)
+    cluster.end("worker")
+    assert cluster.killed == []  # nobody is there to be told
+    with pytest.raises(EngineError, match="does not answer any more"):
+        cluster.worker(double)  # Ray would wait without an end
+
+
+def test_a_head_that_was_away_for_a_moment_ends_nothing(impatient, monkeypatch):
+    monkeypatch.setattr(engine, "_GONE", 600.0)
+    port = free_port()
+    cluster = Waiting(port, after=3)
+    assert cluster.ready(["a"], None) == "a"
+    assert cluster.missed is not None
+    with socket.create_server(("127.0.0.1", port)):
+        cluster.after = 3
+        assert cluster.ready(["a"], None) == "a"
+    assert cluster.missed is None
+    cluster.end("worker")
+    assert cluster.killed == ["worker"]
+
+
+def test_waiting_ends_after_the_seconds_that_were_given(impatient):
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        assert Waiting(head.getsockname()[1]).ready(["a"], 0.01) is None
+
+
+def test_a_connection_that_ray_gives_up_is_the_same_sentence(impatient):
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        cluster = Waiting(head.getsockname()[1])
+        cluster.wait = cluster.ray.wait = lambda *_, **__: 1 / 0
+        with pytest.raises(EngineError, match="does not answer any more"):
+            cluster.ready(["a"], None)

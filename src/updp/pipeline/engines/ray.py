@@ -9,6 +9,7 @@ one whose worker dies again is given up.
 from __future__ import annotations
 
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from updp.pipeline.engines import Crashed, EngineError
 _AHEAD = 2
 #: Seconds after which a cluster in which no worker finds room is given up, and how often a worker may fail to start.
 _ROOM, _STARTS = 300.0, 3
+#: Seconds between two looks whether the cluster is there, and after which one that is not is given up. Ray ends the
+#: whole process, without a word to us, when the cluster's head did not answer for 60 seconds.
+_LOOK, _GONE = 5.0, 30.0
 
 
 def run(
@@ -45,6 +49,10 @@ def run(
 class _Cluster:
     """A connection with a Ray cluster. One that the caller had opened stays open."""
 
+    head: str | None = None  # where the cluster's head listens, if it can be asked from here
+    looked = 0.0  # when it was asked last
+    missed: float | None = None  # when it did not answer first; None where it did
+
     def __init__(self, address: str, gpus: float, pin: str | None) -> None:
         try:
             import ray
@@ -63,11 +71,54 @@ class _Cluster:
                 raise EngineError(
                     f"no Ray cluster answers at {self.address!r}; start one with `ray start --head`, or check --address"
                 ) from None
+        if not self.address.startswith("ray://"):
+            self.head = self.ray.get_runtime_context().gcs_address
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.opened:
             self.ray.shutdown()
+
+    def ready(self, references: list[Any], seconds: float | None) -> Any:
+        """The first of these results that is there; None if none is after so many seconds."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while end is None or time.monotonic() < end:
+            self._look()
+            left = _LOOK if end is None else min(_LOOK, max(0.0, end - time.monotonic()))
+            try:
+                found, _ = self.ray.wait(references, num_returns=1, timeout=left)
+            except (self.ray.exceptions.RayError, ConnectionError):
+                raise EngineError(_LOST) from None
+            if found:
+                return found[0]
+        return None
+
+    def _look(self) -> None:
+        """Raise EngineError if the head of the cluster has not answered for a time."""
+        now = time.monotonic()
+        if self.head is None or now - self.looked < _LOOK:
+            return
+        try:
+            _knock(self.head, _LOOK)
+            self.missed = None
+        except OSError:
+            self.missed = self.missed or now
+            if now - self.missed >= _GONE:
+                raise EngineError(_LOST) from None
+        self.looked = time.monotonic()
+
+    def wait_for_head(self) -> None:
+        """Return as soon as the head of the cluster answers; one that does not for a time is an error."""
+        self.looked = 0.0
+        self._look()
+        while self.missed is not None:
+            time.sleep(_LOOK)
+            self._look()
+
+    def end(self, actor: Any) -> None:
+        """End a worker, unless the cluster is gone with it."""
+        if self.missed is None:
+            self.ray.kill(actor)
 
     def places(self) -> int:
         """Workers that fit into the cluster as it is now."""
@@ -79,6 +130,7 @@ class _Cluster:
 
     def worker(self, work: Callable[[Any], Any]) -> Any:
         """An actor that calls ``work``; Ray starts it on whichever node has room."""
+        self.wait_for_head()  # Ray would wait for it without an end
         settings: Mapping[str, str] = {**PASSIVE, **(PINS[self.pin] if self.pin else {})}
 
         class Worker:
@@ -106,11 +158,14 @@ class _Cluster:
             raise error.cause from None  # without the text of the trace, which quotes lines of the worker
 
 
-def _knock(address: str) -> None:
+_LOST = "the cluster does not answer any more; the same command resumes, also with --engine local"
+
+
+def _knock(address: str, seconds: float = 30.0) -> None:
     """Raise OSError if nothing listens at an address HOST:PORT: Ray would try it for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=30).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
 
 
 @dataclass(eq=False, slots=True)
@@ -153,12 +208,12 @@ def _run(
             running = {reference: hand for hand in crew for reference in hand.tasks}
             if drawn and not running and not again:
                 return
-            ready, _ = cluster.ray.wait([*running, *starting], num_returns=1, timeout=None if running else _ROOM)
-            if not ready:
+            ready = cluster.ready([*running, *starting], None if running else _ROOM)
+            if ready is None:
                 raise EngineError("no node of the cluster has room for a worker; run the same command again later")
-            if ready[0] in starting:
-                actor = starting.pop(ready[0])
-                version = cluster.result(ready[0])
+            if ready in starting:
+                actor = starting.pop(ready)
+                version = cluster.result(ready)
                 if version == __version__:
                     crew.append(_Hand(actor))
                 elif isinstance(version, Crashed) and failures < _STARTS * workers:
@@ -167,17 +222,17 @@ def _run(
                 else:
                     raise EngineError(f"a worker cannot start; install updp {__version__} on every node")
                 continue
-            hand = running[ready[0]]
-            result = cluster.result(ready[0])
+            hand = running[ready]
+            result = cluster.result(ready)
             if isinstance(result, Crashed):
                 crew.remove(hand)
                 start()
                 if not hand.again:
                     again += hand.tasks.values()
                     continue
-            task = hand.tasks.pop(ready[0])
+            task = hand.tasks.pop(ready)
             hand.again = False
             yield task, result
     finally:
         for actor in (*starting.values(), *(hand.actor for hand in crew)):
-            cluster.ray.kill(actor)
+            cluster.end(actor)
