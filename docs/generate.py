@@ -154,6 +154,13 @@ def _rate(facts: Any) -> str:
     return f"{on_whom(facts['about'])}\n\n{text}\n![Findings and identity by bits](pictures/rate.png)"
 
 
+def _privdiff_path(facts: Any) -> str:
+    from updp.bench.privdiff import Row, Size, markdown
+    from updp.bench.tables import on_whom, read_rows
+
+    return f"{on_whom(facts['about'])}\n\n{markdown(read_rows(Row, facts['rows']), read_rows(Size, facts['sizes']))}"
+
+
 def _identity(facts: Any) -> str:
     from updp.bench.identity import groups_of, markdown
     from updp.bench.tables import on_whom
@@ -186,6 +193,7 @@ _TABLES: dict[str, Callable[[Any], str]] = {
     "epsilon": _epsilon,
     "identity": _identity,
     "rate": _rate,
+    "privdiff-path": _privdiff_path,
 }
 
 
