@@ -194,6 +194,7 @@ _TABLES: dict[str, Callable[[Any], str]] = {
     "identity": _identity,
     "rate": _rate,
     "privdiff-path": _privdiff_path,
+    "drafts": _methods("skill"),
 }
 
 

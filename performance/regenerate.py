@@ -31,7 +31,7 @@ from typing import Any
 
 from updp.bench import frontier, identity
 from updp.bench.evidence import FIDELITY, FILM, SKILL, Column
-from updp.bench.methods import AS_PRINTED, FROZEN, JUDGE, PRIVACY, RETRAINED, STRONGEST, UTILITY
+from updp.bench.methods import AS_PRINTED, FROZEN, JUDGE, PRIVACY, RETRAINED, SKILLS, STRONGEST, UTILITY
 from updp.domains.chest import METHOD_WEIGHTS, PACK
 from updp.models import load_pack
 
@@ -62,6 +62,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "searches": (240, 24),
     "reports": (2400, 60),
     "privdiff": (400, 40),
+    "drafts": (800, 40),
     "privdiff-path": (64, 4),  # patients
     "rate": (1000, 100),
     "interval": (40, 1),  # repetitions
@@ -147,6 +148,9 @@ def steps(
     command = bench("privdiff", chest, "--quick", "--tables", "privdiff", *plan("privdiff"))
     yield Step("privdiff", "PrivDiff-Net without its parts", command, figures="privdiff/methods.json",
                columns=(*PRIVACY, *UTILITY, *ATTRIBUTES))  # fmt: skip
+    command = bench("drafts", chest, "--tables", "skill", *plan("drafts"))
+    yield Step("drafts", "films of the record alone, by how the one that leaves is chosen", command, shared(command),
+               figures="drafts/methods.json", columns=SKILLS)  # fmt: skip
     name = "privdiff-path"
     command = [*updp, "bench", "privdiff", "--data", str(chest), *own, "--patients", size(name)]
     command += ["--out", str(out / name)]

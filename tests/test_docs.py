@@ -123,7 +123,7 @@ def written_figures():
             "rows": [swept],
             "hypervolume": [asdict(frontier.Volume("blur", value, 1))],
         },
-        **dict.fromkeys(("evidence", "composed", "reports", "searches", "privdiff"), methods),
+        **dict.fromkeys(("evidence", "composed", "reports", "searches", "privdiff", "drafts"), methods),
     }
 
 

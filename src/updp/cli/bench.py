@@ -63,7 +63,7 @@ def bench_methods(
     ] = None,
     films: TakenOption = 2000,
     tables: Annotated[
-        str, typer.Option(help="evidence, identity, privdiff, reports (needs a source with reports).")
+        str, typer.Option(help="evidence, identity, privdiff, skill, reports (needs a source with reports).")
     ] = "evidence",
     out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
     pack: PackOption = None,
