@@ -162,6 +162,13 @@ def _rate(facts: Any) -> str:
     return f"{on_whom(facts['about'])}\n\n{text}\n![Findings and identity by bits](pictures/rate.png)"
 
 
+def _privdiff_path(facts: Any) -> str:
+    from updp.bench.privdiff import Row, Size, markdown
+    from updp.bench.tables import on_whom, read_rows
+
+    return f"{on_whom(facts['about'])}\n\n{markdown(read_rows(Row, facts['rows']), read_rows(Size, facts['sizes']))}"
+
+
 def _identity(facts: Any) -> str:
     from updp.bench.identity import groups_of, markdown
 
@@ -193,6 +200,8 @@ _TABLES: dict[str, Callable[[Any], str]] = {
     "epsilon": _epsilon,
     "identity": _identity,
     "rate": _rate,
+    "privdiff-path": _privdiff_path,
+    "drafts": _methods("skill"),
 }
 
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from updp.bench import frontier, identity
 from updp.bench.evidence import FIDELITY, FILM, SKILL, Column
-from updp.bench.methods import AS_PRINTED, FROZEN, JUDGE, PRIVACY, RETRAINED, STRONGEST, UTILITY
+from updp.bench.methods import AS_PRINTED, FROZEN, JUDGE, PRIVACY, RETRAINED, SKILLS, STRONGEST, UTILITY
 from updp.domains.chest import METHOD_WEIGHTS, PACK
 from updp.models import load_pack
 
@@ -51,7 +51,7 @@ FIRST, BESIDE, ALONE = range(3)
 SIZES: Mapping[str, tuple[int, int]] = {
     "certificate": (1600, 40),
     "evidence": (400, 40),
-    "frontier": (400, 40),
+    "frontier": (320, 40),
     "identity": (50, 4),  # patients
     "composed": (480, 30),
     "cohort": (150, 12),  # patients
@@ -62,6 +62,8 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "searches": (240, 24),
     "reports": (2400, 60),
     "privdiff": (400, 40),
+    "drafts": (800, 40),
+    "privdiff-path": (64, 4),  # patients
     "rate": (1000, 100),
     "interval": (40, 1),  # repetitions
     "speed": (32, 2),
@@ -146,6 +148,13 @@ def steps(
     command = bench("privdiff", chest, "--quick", "--tables", "privdiff", *plan("privdiff"))
     yield Step("privdiff", "PrivDiff-Net without its parts", command, figures="privdiff/methods.json",
                columns=(*PRIVACY, *UTILITY, *ATTRIBUTES))  # fmt: skip
+    command = bench("drafts", chest, "--tables", "skill", *plan("drafts"))
+    yield Step("drafts", "films of the record alone, by how the one that leaves is chosen", command, shared(command),
+               figures="drafts/methods.json", columns=SKILLS)  # fmt: skip
+    name = "privdiff-path"
+    command = [*updp, "bench", "privdiff", "--data", str(chest), *own, "--patients", size(name)]
+    command += ["--out", str(out / name)]
+    yield Step(name, "where identity passes in PrivDiff-Net", command, figures=f"{name}/privdiff.json")
     command = [*updp, "bench", "rate", "--data", str(chest), *own, "--films", size("rate"), "--out", str(out / "rate")]
     yield Step("rate", "what DCM-DeID's code tells, by its length in bits", command, figures="rate/rate.json",
                pictures={"rate/rate.png": "rate.png"})  # fmt: skip
@@ -291,7 +300,7 @@ def install(known: Sequence[Step], out: Path, places: Mapping[str, str]) -> None
             continue
         held = {"command": shown(step.command, places), **facts}
         text = json.dumps(held, indent=None, separators=(",", ":"))
-        for start in ('{"method"', '{"table"', '{"variant"', '{"channels"', '"| '):
+        for start in ('{"method"', '{"table"', '{"variant"', '{"channels"', '{"strength"', '"| '):
             text = text.replace(start, f"\n{start}")
         (DOCS / "figures" / f"{step.name}.json").write_text(text + "\n", "utf-8")
         for made, name in step.pictures.items():

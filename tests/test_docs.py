@@ -86,7 +86,7 @@ def written_figures():
     from dataclasses import asdict
 
     from tests.bench.test_evidence import ABOUT, rows
-    from updp.bench import ablation, epsilon, frontier, generated, identity, rate
+    from updp.bench import ablation, epsilon, frontier, generated, identity, privdiff, rate
     from updp.bench.evidence import Row
     from updp.evaluation.cohort.settings import Setting
     from updp.evaluation.intervals import Interval
@@ -108,6 +108,11 @@ def written_figures():
         },
         "epsilon": {"about": about, "rows": [asdict(epsilon.Row("words 4", 1.0, 0.0, 0.25, value, None, value, 4))]},
         "rate": {"about": about, "rows": [asdict(rate.Row(4, value, value, value, 4))]},
+        "privdiff-path": {
+            "about": about,
+            "rows": [asdict(privdiff.Row(0.5, "both", value, None, 0.1, 4))],
+            "sizes": [asdict(privdiff.Size(0.5, 0.1, 0.1, 0.1, 1.0))],
+        },
         "identity": {
             "about": {"pack": about["pack"], "seed": 0, "quick": True},
             "groups": [{"group": "other patients", "patients": 3, "films": 11, "rows": named}],
@@ -118,7 +123,7 @@ def written_figures():
             "rows": [swept],
             "hypervolume": [asdict(frontier.Volume("blur", value, 1))],
         },
-        **dict.fromkeys(("evidence", "composed", "reports", "searches", "privdiff"), methods),
+        **dict.fromkeys(("evidence", "composed", "reports", "searches", "privdiff", "drafts"), methods),
     }
 
 
@@ -135,7 +140,7 @@ def test_figures_of_every_kind_become_tables_with_the_pictures_that_are_installe
         assert text.startswith(f"`updp bench {name}`\n\n")
         assert "|---|" in text.replace(" ", "")
         assert {f"pictures/{picture}" for picture in known[name].pictures.values()} == set(LINK.findall(text)), name
-        if name in ("ablation", "epsilon", "rate", "frontier"):
+        if name in ("ablation", "epsilon", "rate", "frontier", "privdiff-path"):
             assert "0.11" in text
 
 

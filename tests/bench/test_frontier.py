@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Hospital, sweep
 from tests.evaluation.fake_probes import Fixed, PixelLinkage, figure
 from tests.methods.tiny import tiny_pack
-from updp.bench.frontier import area_of, bench_frontier, every_method, page, picture, ranked
+from updp.bench.frontier import area_of, bench_frontier, every_method, leads, page, picture, ranked
 from updp.bench.methods import BadBench
 from updp.evaluation.cohort.settings import HERE, MethodPlan
 from updp.methods import METHODS, UnknownMethod, make_method, method_info
@@ -148,6 +148,15 @@ def test_many_equal_noisy_points_are_not_called_better_than_one():
 def test_methods_are_ranked_by_area():
     order = ranked([point("a", 0.9, 0.9), point("b", 0.5, 0.9), point("c", 0.6, 0.5)])
     assert [v.method for v in order] == ["b", "c", "a"]
+
+
+def test_a_lead_is_sure_only_where_its_interval_leaves_zero_out():
+    clear = leads([point("a", 0.5, 0.9), point("b", 0.7, 0.6)], ["a", "b"])["b"]
+    assert clear.value == pytest.approx(0.9 - 0.6 * 0.6, abs=1e-3)
+    assert 0 < clear.low < clear.value < clear.high
+    unsure = leads([point("a", 0.6, 0.80, reach=0.2), point("b", 0.6, 0.79, reach=0.2)], ["a", "b"])["b"]
+    assert unsure.low < 0 < unsure.value
+    assert leads([point("a", 0.5, 0.9)], ["a"]) == {}
 
 
 def test_the_plan_names_no_place_of_this_machine():

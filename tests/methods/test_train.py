@@ -207,6 +207,11 @@ def test_recipes_are_as_long_as_it_takes_to_judge_a_method(name, pairs):
 def test_prichexy_learns_a_field_at_the_films_own_size_for_every_published_mu(trained, pack):
     entry = load_pack(trained).info["methods"]["prichexy"]
     assert entry["config"]["side"] == SIZE
+    film = torch.rand(1, 1, SIZE, SIZE)
+    field = make_method("prichexy", {"pack": str(pack), "weights": str(trained)}).network(film)
+    assert field.shape == (1, 2, SIZE, SIZE)
+    shifted = field[..., ::4, ::4] - field[..., 1::4, 1::4]
+    assert shifted.abs().max() > 0  # neighbours in one place of the U-Net move apart
     assert MU[0] <= 0.001
     assert MU[1] >= 0.03
 
@@ -234,10 +239,12 @@ def test_privacy_net_segments_what_it_encodes(trained, pack):
     assert 0 <= float(seen.min()) <= float(seen.max()) <= 1
 
 
-def test_weights_are_bound_to_every_network_they_learned_with(trained, pack):
+def test_weights_are_bound_to_the_networks_that_their_films_hang_on(trained, pack):
     bound = load_pack(trained).info["methods"]
     assert set(bound["dcm"]["trained_with"]) == {"autoencoder", "identity", "vlm", "generator"}
-    assert set(bound["prichexy"]["trained_with"]) == {"identity", "classifier"}
+    # A classifier is where their ally begins, and no film of theirs hangs on it: another one makes no other weights.
+    assert set(bound["prichexy"]["trained_with"]) == {"identity"}
+    assert set(bound["privacy-net"]["trained_with"]) == {"identity"}
 
 
 def test_every_branch_is_told_in_its_share():

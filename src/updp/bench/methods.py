@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from updp.bench.evidence import Column, Row, cell, evidence
+from updp.bench.evidence import SKILL, Column, Row, cell, evidence
 from updp.core.markdown import table_lines
 from updp.core.measurement import Measurement
 from updp.core.policy import GatePolicy, MethodPolicy, Policy
@@ -32,6 +32,7 @@ from updp.evaluation.cohort.sample import Sample, exhibit_of, made_once, pack_fo
 from updp.evaluation.cohort.settings import CONTROLS, MethodPlan, Setting, placed, settings
 from updp.evaluation.cohort.unseen import unseen
 from updp.evaluation.evaluate import budget_of, learned_in, method_use, pack_facts, run_probes
+from updp.evaluation.probes.utility.diagnosis import OTHER, RELEASED_REAL
 from updp.evaluation.probes.utility.text_metrics import R2GEN
 from updp.evaluation.report import point_of, points
 from updp.methods import make_method, packs_of
@@ -50,9 +51,10 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "reports": ("report generation",),
     "frontier": ("record", "film", "diagnosis", "images"),
     "evidence": ("record", "film", "membership", "diagnosis", "images"),
+    "skill": ("diagnosis", "other judges", "images"),
 }
 #: Those that may be asked for; `updp bench frontier` has one of its own.
-ASKED = ("evidence", "identity", "privdiff", "reports")
+ASKED = ("evidence", "identity", "privdiff", "reports", "skill")
 #: Films that an attacker of the evidence puts through a method with networks itself, in a quick bench too.
 _AGAIN = 100
 #: Few films per patient: the interval depends on the number of patients, the cost on the number of films.
@@ -83,6 +85,14 @@ UTILITY = (
     RELATIVE,
     Column("FD-classifier", "FD-classifier", percent=False),
     Column("SSIM", "SSIM", percent=False),
+)
+_OTHERS: Mapping[str, str] = {"regime": RELEASED_REAL, "protocol": OTHER}
+#: Usefulness for judges through two networks, and how plainly released films show their findings.
+SKILLS = (
+    *SKILL,
+    Column("skill kept, judges through VGG16", "skill kept", _OTHERS, percent=False),
+    Column("AUC, taught by released films, VGG16", "diagnosis AUC", _OTHERS, percent=False),
+    Column("power at 32–64 cycles", "power at 32–64 cycles", percent=False),
 )
 #: Columns of the report tables, as the paper orders them.
 TEXT = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L COCO")
@@ -305,7 +315,12 @@ def markdown(rows: Sequence[Row], about: Mapping[str, Any], tables: Sequence[str
         out += _privdiff(rows, given)
     if "reports" in tables:
         out += _reports(rows, given)
-    if set(tables) - {"evidence"}:
+    if "skill" in tables:
+        out += ["### Usefulness for judges through two networks", ""]
+        heads = ["method", *(column.heading for column in SKILLS), "seconds per film"]
+        lines = [[row.name, *map(row.cell, SKILLS), f"{row.seconds:.2f}"] for row in rows]
+        out += table_lines(heads, lines)
+    if set(tables) - {"evidence", "skill"}:
         out += ["### What differs from the papers", ""]
         out += [f"- **{name}**: {words}" for name, words in given["differs"].items()]
     return "\n".join(out) + "\n"

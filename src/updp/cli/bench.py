@@ -63,7 +63,7 @@ def bench_methods(
     ] = None,
     films: TakenOption = 2000,
     tables: Annotated[
-        str, typer.Option(help="evidence, identity, privdiff, reports (needs a source with reports).")
+        str, typer.Option(help="evidence, identity, privdiff, skill, reports (needs a source with reports).")
     ] = "evidence",
     out: Annotated[Path, typer.Option(help="Where tables and the picture go; run again to resume.")] = Path("methods"),
     pack: PackOption = None,
@@ -269,3 +269,35 @@ def bench_rate(
         data, out.absolute(), pack=pack or PACK, weights=weights or METHOD_WEIGHTS, films=films, layout=layout, say=say
     )
     add_result(folder=str(out))
+
+
+@bench_app.command("privdiff")
+def bench_privdiff(
+    data: Annotated[Path, typer.Option(help="A source with labels and several films per patient.")],
+    out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("privdiff"),
+    pack: PackOption = None,
+    weights: Annotated[str | None, typer.Option(help="Pack of method weights.")] = None,
+    patients: Annotated[int, typer.Option(min=3, help="Patients, a film of each.")] = 64,
+    strength: StrengthsOption = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the sampler.")] = 12,
+    seed: SeedOption = 0,
+    layout: LayoutOption = None,
+) -> None:
+    """Where identity passes in PrivDiff-Net, and what suppression and guidance can reach."""
+    from updp.bench.privdiff import STRENGTHS
+    from updp.bench.privdiff import bench_privdiff as measure
+    from updp.domains.chest import METHOD_WEIGHTS, PACK
+
+    measure(
+        data,
+        out.absolute(),
+        pack=pack or PACK,
+        weights=weights or METHOD_WEIGHTS,
+        patients=patients,
+        strengths=strength or STRENGTHS,
+        steps=steps,
+        seed=seed,
+        layout=layout,
+        say=say,
+    )
+    add_result(folder=str(out), table=str(out / "privdiff.md"))

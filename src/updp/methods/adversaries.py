@@ -101,6 +101,7 @@ class Game(nn.Module):
         self.also = also or nn.Identity()
         others = (self.opponent, self.ally, self.also)
         self._others = [p for part in others for p in part.parameters() if p.requires_grad]
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def train(self, mode: bool = True) -> Game:
         super().train(mode)
@@ -130,7 +131,8 @@ class Turn(NamedTuple):
 class GameStage(MethodStage):
     """The training of a method against a linking network; it and the findings network learn in every third step."""
 
-    uses = ("identity", "classifier")
+    # The pack's classifier is where the ally begins, and is not asked again.
+    uses = ("identity",)
     watched = 48
 
     def __init__(self, *given: Any, **options: Any) -> None:

@@ -14,8 +14,7 @@ So what the released film reveals of the patient's film beyond the record is bou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
@@ -24,39 +23,25 @@ from updp.core.record import Study
 from updp.methods import method_info
 from updp.methods.base import Deidentified, MethodInfo
 from updp.methods.strength import resolve_strength
-from updp.methods.updp.method import UPDP, Written
-from updp.methods.updp.searches import Report
+from updp.methods.updp.method import Written
+from updp.methods.updp.record import OfRecord, RecordOptions
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
     from updp.methods.updp.method import Streams
-    from updp.methods.updp.projection import Projection
-
-#: Films generated together.
-_AT_ONCE = 32
 
 
-class TwinOptions(Report):
+class TwinOptions(RecordOptions):
     """UPDP's options of a prompt from the report alone, and those of the choice."""
 
     twins: int = Field(8, ge=2, description="Films drawn from a record; at most log2 of it in bits is revealed.")
     max_epsilon: float = Field(16.0, gt=0, description="Privacy budget of the choice at strength 0.")
     aside: float = Field(0.5, ge=0, description="Weight of the likeness of two people against that of their findings.")
     scale: float = Field(0.25, gt=0, description="Mean difference of findings that counts as none in common.")
-    image_to_image: Literal[False] = False
-
-    inspects: ClassVar[bool] = False
-
-    def projection(self, strength: float) -> Projection:
-        """No token is drawn, so no random number is spent on it: a film depends on no other of its batch."""
-        from updp.methods.updp.projection import Projection
-
-        return Projection("top-k", self.top_k, self.bonus, 0.0)
 
 
-class Twins(UPDP):
+class Twins(OfRecord):
     """``strength`` scales the privacy budget of the choice down to nothing."""
 
     info: ClassVar[MethodInfo] = method_info("twins")
@@ -70,12 +55,6 @@ class Twins(UPDP):
 
     def reads_pixels(self, strength: float | None) -> bool:
         return self.epsilon(strength) > 0
-
-    def _embed(self, films: Tensor) -> Tensor:
-        """Prompts are those of the records. The films are not looked at: what they would score is of no use here."""
-        import torch
-
-        return torch.zeros(len(films), 1)
 
     def _make(
         self, studies: list[Study], films: Tensor, written: Written, strength: float, rngs: Streams
@@ -124,21 +103,6 @@ class Twins(UPDP):
                 if not waiting:
                     break
         return out
-
-    def _draw(self, texts: Sequence[str], rngs: Sequence[np.random.Generator], count: int) -> list[Tensor]:
-        """``count`` films of each prompt."""
-        import torch
-
-        seeds = [int(rng.integers(2**62)) for rng in rngs for _ in range(count)]
-        words = [text for text in texts for _ in range(count)]
-        options, generator = self.options, self.pack.generator
-        parts = [
-            generator.generate(
-                words[i : i + _AT_ONCE], seeds[i : i + _AT_ONCE], options.sampler_steps, options.guidance
-            )
-            for i in range(0, len(words), _AT_ONCE)
-        ]
-        return list(torch.split(torch.cat(parts), count)) if parts else []
 
 
 class _Utilities:

@@ -25,13 +25,16 @@ from updp.training.vlm import masked_bce
 #: Two of three steps are the deformation's: 20 480 pairs.
 CONFIG = StageConfig(steps=3840, batch=8, rate=1e-3, warmup=50, average=0.995)
 MU = (0.001, 0.03)
+#: Sizes of the deforming network.
+SIZES = {"width": 16, "pools": 3, "places": 4}
 
 
 class PriCheXyStage(GameStage):
     name = "prichexy"
 
     def build(self) -> Game:
-        return Game(Deformer(**{"side": int(self.pack.info.get("size", 256)), **self.model}), self.pack, self.frozen)
+        side = int(self.pack.info.get("size", 256))
+        return Game(Deformer(**{"side": side, **SIZES, **self.model}), self.pack, self.frozen)
 
     def trained(self, module: Game) -> nn.Module:
         return module.method
