@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 from tests.methods.tiny_weights import streams, studies
 from updp.core.reasons import Reason
 from updp.methods import LEARNED, METHODS, UnknownMethod, make_method, method_info
 from updp.methods.learned import WEIGHTS, check_weights
+from updp.methods.options import BadOption
 from updp.models.pack import load_pack
 
 NAMES = [name for name in LEARNED if "chest" in method_info(name).domains]
@@ -18,6 +20,23 @@ def test_the_weights_that_ship_fit_the_pack_their_method_uses(name):
     check_weights(name, uses.weights, uses.pack)
     card = (load_pack(uses.weights, verify=False).path / "README.md").read_text(encoding="utf-8")
     assert f"| {name} |" in card
+
+
+@pytest.mark.parametrize("name", ["image-to-image", "prichexy", "updp"])
+def test_films_are_made_as_many_at_a_time_as_the_option_says(monkeypatch, name):
+    kind, sizes = METHODS[name], []
+
+    def made(_self, studies, *_):
+        sizes.append(len(studies))
+        return torch.zeros(len(studies), 1, 256, 256)
+
+    monkeypatch.setattr(kind, "make", made)
+    monkeypatch.setattr(kind, "_batch", lambda self, studies, *_: made(self, studies), raising=False)
+    monkeypatch.setattr(kind, "size", 256)
+    kind(batch=2).deidentify(studies(5), None, streams(5))
+    assert sizes == [2, 2, 1]
+    with pytest.raises(BadOption, match="'batch'"):
+        kind(batch=0)
 
 
 def test_the_weights_that_ship_are_small():

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 BOUND = ("autoencoder", "identity", "classifier", "vlm", "generator", "medical", "space")
 #: The pack of method weights that ships with the embedded model pack.
 WEIGHTS = METHOD_WEIGHTS
-_BATCH = 32
 
 
 class OnPack(Configured):
@@ -42,6 +41,12 @@ class OnPack(Configured):
         device: str = Field("cpu", description="Where the models of the pack compute: cpu, cuda, cuda:1, mps.")
         dtype: Literal["float32", "float16", "bfloat16"] = Field(
             "float32", description="What they compute in.", json_schema_extra={"newer": True}
+        )
+        batch: int = Field(
+            32,
+            ge=1,
+            description="Films at a time; more are seldom faster, fewer need less memory.",
+            json_schema_extra={"newer": True},
         )
         compiled: bool = Field(
             False, description="Compile them (torch.compile, needs a C++ compiler).", json_schema_extra={"newer": True}
@@ -84,8 +89,9 @@ class OnPack(Configured):
             raise ValueError(f"{len(batch)} studies but {len(rng)} streams: give one stream per study")
         out = [Deidentified(None, refused=unfit(study)) for study in batch]
         taken = [i for i, one in enumerate(out) if one.refused is None]
-        for start in range(0, len(taken), _BATCH):
-            part = taken[start : start + _BATCH]
+        size = self.options.batch
+        for start in range(0, len(taken), size):
+            part = taken[start : start + size]
             studies = [batch[i] for i in part]
             films = stacked(studies, self.size)
             # One thread: results must not depend on how many cores shared a convolution.

@@ -246,47 +246,6 @@ def test_a_driver_that_is_killed_and_started_again_goes_on(cluster, plain, tmp_p
     same(tmp_path / "out", plain)
 
 
-@pytest.fixture
-def doomed(paths):
-    """A cluster of one node, to be lost."""
-    made = one_node()
-    yield made
-    made.shutdown()
-
-
-def test_a_cluster_that_is_gone_in_mid_run_is_a_sentence_and_the_run_goes_on_elsewhere(doomed, plain, tmp_path):
-    code = textwrap.dedent(f"""
-        import sys, updp
-        from updp.core.keys import Key
-        from updp.core.policy import Policy
-        from updp.pipeline.engines import EngineError
-        def progress(done, films):
-            if done and not waited:
-                waited.append(1)
-                print("landed", flush=True)
-                sys.stdin.readline()
-        waited = []
-        try:
-            updp.deidentify(sys.argv[1], sys.argv[2], key=Key(bytes(range(32))), policy=Policy.parse({PLAIN!r}),
-                            engine="ray", engine_options={{"address": sys.argv[3]}}, workers=1, progress=progress)
-        except EngineError as error:
-            sys.exit("sentence: " + str(error))
-    """)
-    command = [sys.executable, "-c", code, plain[0], tmp_path / "out", doomed.address]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as driver:
-        assert driver.stdout.readline() == "landed\n"
-        doomed.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
-        said = driver.communicate("\n", timeout=600)[1]
-    assert "sentence: the cluster does not answer any more; the same command resumes, also with --engine local" in said
-    assert driver.returncode == 1
-    counts = []
-    updp.deidentify(plain[0], tmp_path / "out", key=KEY, policy=Policy.parse(PLAIN), workers=1,
-                    progress=lambda done, _: counts.append(done))  # fmt: skip
-    assert counts[0] > 0
-    same(tmp_path / "out", plain)
-
-
 def test_a_film_that_kills_its_worker_is_kept_back_alone(cluster, plain, tmp_path):
     outcome = make(cluster, plain[0], tmp_path / "out", policy=PLAIN.replace("'keep'", "'deadly'"))
     assert outcome.quarantined == {"worker-died": 1}
@@ -447,3 +406,44 @@ def test_a_fraction_of_a_gpu_is_asked_of_the_nodes_that_have_one(cluster, by_val
 
 def visible_gpus(_task):
     return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+@pytest.fixture
+def doomed(paths):
+    """A cluster of one node, to be lost; last, since Ray forgets other clusters of its process with it."""
+    made = one_node()
+    yield made
+    made.shutdown()
+
+
+def test_a_cluster_that_is_gone_in_mid_run_is_a_sentence_and_the_run_goes_on_elsewhere(doomed, plain, tmp_path):
+    code = textwrap.dedent(f"""
+        import sys, updp
+        from updp.core.keys import Key
+        from updp.core.policy import Policy
+        from updp.pipeline.engines import EngineError
+        def progress(done, films):
+            if done and not waited:
+                waited.append(1)
+                print("landed", flush=True)
+                sys.stdin.readline()
+        waited = []
+        try:
+            updp.deidentify(sys.argv[1], sys.argv[2], key=Key(bytes(range(32))), policy=Policy.parse({PLAIN!r}),
+                            engine="ray", engine_options={{"address": sys.argv[3]}}, workers=1, progress=progress)
+        except EngineError as error:
+            sys.exit("sentence: " + str(error))
+    """)
+    command = [sys.executable, "-c", code, plain[0], tmp_path / "out", doomed.address]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as driver:
+        assert driver.stdout.readline() == "landed\n"
+        doomed.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+        said = driver.communicate("\n", timeout=600)[1]
+    assert "sentence: the cluster does not answer any more; the same command resumes, also with --engine local" in said
+    assert driver.returncode == 1
+    counts = []
+    updp.deidentify(plain[0], tmp_path / "out", key=KEY, policy=Policy.parse(PLAIN), workers=1,
+                    progress=lambda done, _: counts.append(done))  # fmt: skip
+    assert counts[0] > 0
+    same(tmp_path / "out", plain)

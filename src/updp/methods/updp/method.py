@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     #: One stream of random numbers per film.
     Streams = list[np.random.Generator]
 
-#: Larger batches are no faster and need more memory.
-_BATCH = 32
 #: Correlation with the mean film below which a film is taken for inverted.
 _INVERTED = -0.2
 
@@ -100,8 +98,9 @@ class UPDP(OnPack):
         amount = resolve_strength(self.info, strength)
         out: list[Deidentified] = []
         with limited(1):  # results must not depend on how many cores shared a convolution
-            for start in range(0, len(batch), _BATCH):
-                out += self._batch(batch[start : start + _BATCH], amount, rng[start : start + _BATCH])
+            size = self.options.batch
+            for start in range(0, len(batch), size):
+                out += self._batch(batch[start : start + size], amount, rng[start : start + size])
         return out
 
     def _batch(self, studies: list[Study], strength: float, rngs: list[np.random.Generator]) -> list[Deidentified]:
