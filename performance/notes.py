@@ -52,6 +52,7 @@ PARTS = (
     "twelfth",
     "thirteenth",
     "fourteenth",
+    "fifteenth",
     "held_out",
 )
 #: A field is made up, or is one of the values it gives; what stands before "~" in a value is no part of the identifier.
@@ -121,6 +122,7 @@ KIND = {
     "age90": "age",
 }
 _SHORT = {
+    "fifteenth": "Alfred BARTS|St. Blaise",
     "held_out": "NHCT BWPC ELHT UHP GHC SUHT KGHFT WVT PHU RBCH|St. Endellion's|St Cybi's|Saint Attracta|St. "
     "Levan's|Dayspring Children's|Harris County|Beacon Children's|St. Ludgvan's|Royal Bournemouth|Royal "
     "Gwynfa|Tufts|UMKC|CMCH|DRH|Gartnavel|St Helens|UZ Sint-Lucas|Odense|CHU Amiens|Komfo Anokye|Mt. "
@@ -181,6 +183,7 @@ _SHORT = {
     "Vernon|Blank Children's|St. Gallen",
 }
 _BARE = {
+    "fifteenth": "Ambergate Birkdale",
     "held_out": "Aldersyde Bramcote Cotswold Dovehouse Elmstead Fairmile Grovelands Hazelbrook",
     "fourteenth": "Ashleigh Bellevue Crossways Delamere Edenhurst Forestside Heronsgate Kelvinbrook",
     "thirteenth": "Abbotsmead Brackenhill Cherrywood Dunelm Fernlea Gatehouse Hollybank Larkspur Mayfield Overstone",
@@ -209,6 +212,7 @@ _BARE = {
     "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
+    "fifteenth": "last Advent|next Saturday",
     "held_out": "last Friday|next summer|the Sunday after next|this past Wednesday|early last May|last Whit "
     "Monday|the fortnight before last|late last October|three Mondays ago|next Thursday",
     "fourteenth": "last Saturday|next winter|the Monday after next|this past Thursday|early last June|last Candlemas|"
@@ -240,6 +244,7 @@ _RELATIVE = {
     "previous Thursday|late last summer",
 }
 _WORDS = {
+    "fifteenth": "Arch Bloomer Brand Clay Dyer Fortune Gamble Handy Ironside Jumper Kind Lawless Meek Organ Purse Rainbow",
     "held_out": "Angel Bridle Candle Dolphin Earl Feather Goodchild Honey Jewell Kidd Loveday Mutton Oldham Pickles "
     "Raven Sargent",
     "fourteenth": "Apple Beard Books Cable Diamond Fairway Gallant Horn Kite Lightfoot Pepper Quarry Rowe Spring Trim "
@@ -269,6 +274,7 @@ _WORDS = {
     "Temple West",
 }
 _GIVEN_WORDS = {
+    "fifteenth": "Amity Birdie Buck Celeste Dixie Ebony Gunner Jude Maple Rosie Tripp Verity",
     "held_out": "Clementine Dale Gabe Hyacinth Jett Lowell Myrtle Opal Prudence Rich Saffron Tansy",
     "fourteenth": "Archer Cliff Felicity Gill Harry Ivy Jay Mercy Norm Reed Summer Trip",
     "thirteenth": "Ace Bonnie Candy Chase Dawn Ferris Jewel Lee Penny Sky Tad Will",
@@ -286,6 +292,7 @@ _GIVEN_WORDS = {
     "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
+    "fifteenth": "van der|dos|von|Al-|O'|Mac|de la|bin|ter|St. ",
     "held_out": "van der|de la|zur|Al-|O'|del|Mc|das|binti|van de|Saint |du",
     "fourteenth": "van der|de los|zu|El-|O'|di|Mac|da|bint|van den|St. |le",
     "thirteenth": "van den|de la|von|Al-|O'|della|Mc|dos|ben|van der|Le |du",
@@ -303,6 +310,7 @@ _PARTICLES = {
     "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
+    "fifteenth": "Aw Bun Cai Eu Fok Gu Ie Kam Ma Pun Sin Ti",
     "held_out": "Ap Ban Dai Fei Goh Huh Ke Lam Mun Phi Su To",
     "fourteenth": "Bae Do Eng Foo Hwa Jo Ky Lo Min Ro Tu Yi",
     "thirteenth": "An Chu Dang Fong Ha Ji Kwok Lau Mai Pek Ru Wo",
@@ -320,6 +328,7 @@ _TWO = {
     "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
+    "fifteenth": "Ghana Poland Sweden Iraq Spain Cuba Mexico Eritrea",
     "held_out": "Afghanistan Bolivia Comoros Ecuador Fiji Iceland Jordan Latvia Maldives Paraguay Rwanda Tanzania",
     "fourteenth": "Algeria Brunei Croatia Estonia Fiji Hungary Italy Japan Malawi Oman Somalia Ukraine",
     "thirteenth": "Barbados Cambodia Chile Egypt Georgia Greece Iran Libya Mozambique Portugal Sweden Vietnam",
@@ -338,6 +347,7 @@ _COUNTRIES = {
     "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
+    "fifteenth": "Bosun Chippy Digger Geordie Jazz Moth Sparks Twiggy",
     "held_out": "Badger Bobbins Dinks Foxy Monty Sugar Tex Wiggy",
     "fourteenth": "Bunny Captain Ducky Frosty Mutt Peanut Rex Tiggy",
     "thirteenth": "Bunty Dot Flash Gaffer Mungo Pip Scout Spud",
