@@ -244,7 +244,7 @@ _RELATIVE = {
     "previous Thursday|late last summer",
 }
 _WORDS = {
-    "fifteenth": "Arch Bloomer Brand Clay Dyer Fortune Gamble Handy Ironside Jumper Kind Lawless Meek Organ Purse Rainbow",
+    "fifteenth": "Arch Bloomer Brand Clay Dyer Fortune Gamble Handy Ironside Jumper Kind Lawless Meek Organ Purse",
     "held_out": "Angel Bridle Candle Dolphin Earl Feather Goodchild Honey Jewell Kidd Loveday Mutton Oldham Pickles "
     "Raven Sargent",
     "fourteenth": "Apple Beard Books Cable Diamond Fairway Gallant Horn Kite Lightfoot Pepper Quarry Rowe Spring Trim "
