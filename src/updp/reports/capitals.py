@@ -8,6 +8,7 @@ Words of medicine, of services, of roles and of headings are written so too and 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from functools import lru_cache
 
 from updp.reports.lexeme import is_medical
@@ -27,7 +28,7 @@ _BUSINESS = re.compile(
     r"teaches|taught|trades?|travell?ed|flew|flies|flown|cruise|ferry|coach|van|bus|taxi|shuttle|bill|invoice|claim|"
     r"pension|receipt|courier|supplied|delivered|serviced|confirmed|arranged|rented|bought|hotel|ship|vessel|"
     r"insurer|employer|agency|airline|flight|bank|firm|company|hmo|union|choir|hostel|camp|sponsor|operator|"
-    r"supplier|contractor|charity|regiment|squadron|mv|ss|club|team)"
+    r"supplier|contractor|charity|regiment|squadron|mv|ss|club)"
     rf"(?: (?:for|with|by|at|from|to|through|via|aboard|on|of|in|off|as|out)){{0,2}})(?:[:=] ?| ){_ARTICLE}{_PHRASE}"
 )
 _HOME = re.compile(
@@ -93,6 +94,7 @@ _STAYS = (
     | word_class("never_places")
     | frozenset(w for group, t in blacklist().items() if group != "dates" for term in t for w in term.split())
 )
+_DATED = word_class("months") | word_class("weekdays")
 _PEOPLE = (word_class("roles") | word_class("kin")) - {"named", "called", "alias", "aka", "monitor", "assistant"}
 #: Kinds of span that a phrase may hold.
 _PLACED = ("name", "staff", "institution", "location", "address", "unit")
@@ -135,9 +137,10 @@ def led(text: str, spans: list[Span]) -> list[Span]:
     if text.islower() or text.isupper():
         return spans
     spans = [s for s in spans if not (s.why == "tagger" and s.category == "name" and _is_role(text, s))]
+    ends = [s.end for s in spans]
     found: list[Span] = []
     for match in _ROLE.finditer(text):
-        if match["role"].lower() in _PEOPLE and (place := _named(match, 2)):
+        if match["role"].lower() in _PEOPLE and (place := _named(match, 1 if match["given"] else 2, spans, ends)):
             end = place[1]
             if match["given"] and end == match.end("phrase") and _sort(match["given"][2:]) > 0:
                 end = match.end("given")
@@ -152,16 +155,17 @@ def led(text: str, spans: list[Span]) -> list[Span]:
         if _feast(match["phrase"]):
             found.append(Span(*match.span(), "date", 0.8, "feast of another year"))
     for match in _BUSINESS.finditer(text):
-        if place := _named(match, 1):
+        if place := _named(match, 1, spans, ends):
             found.append(Span(*place, "institution", 0.8, "behind a word for business"))
     for match in _HOME.finditer(text):
-        if place := _named(match, 1 if match["lives"] else 2):
+        if place := _named(match, 1 if match["lives"] else 2, spans, ends):
             end = match.end("number") if match["number"] else place[1]
             found.append(Span(place[0], end, "location", 0.8, "behind a word for a home"))
     for match in _PLAIN.finditer(text):
-        if place := _named(match, 2 if match["where"] else 3):
-            end = match.end("kind") if match["the"] and match["kind"] else place[1]
-            found.append(Span(place[0], end, "institution", 0.7, "capital inside a sentence"))
+        if match["the"] and match["kind"] and _firm(match["phrase"], 2):
+            found.append(Span(match.start("phrase"), match.end("kind"), "institution", 0.7, "house by its kind"))
+        elif place := _named(match, 2 if match["where"] else 3, spans, ends):
+            found.append(Span(*place, "institution", 0.7, "capital inside a sentence"))
     for match in _EPONYM.finditer(text):
         word = match["phrase"].lower()
         if word in whitelist()["eponyms"] and (match["the"] or word in places()):
@@ -178,8 +182,10 @@ def _is_role(text: str, span: Span) -> bool:
     )
 
 
-def _named(match: re.Match[str], least: int) -> tuple[int, int] | None:
-    """Where the phrase of a match stands, without words at its edges that stay, if it names something."""
+def _named(match: re.Match[str], least: int, spans: list[Span], ends: list[int]) -> tuple[int, int] | None:
+    """Where the phrase of a match stands, without words at its edges that stay, if it names something that is in none
+    of the ``spans``.
+    """
     words = [w for w in _PART.finditer(match.string, *match.span("phrase")) if w.group()[0].isupper()]
     while words and _sort(words[0].group()) == 0:
         words.pop(0)
@@ -188,10 +194,14 @@ def _named(match: re.Match[str], least: int) -> tuple[int, int] | None:
     if not words:
         return None
     start, end = words[0].start(), words[-1].end()
-    return (start, end) if _firm(match.string[start:end], least) else None
+    named = _firm(match.string[start:end], least) and _adds(match.string, start, end, spans, ends)
+    return (start, end) if named else None
 
 
 def _feast(phrase: str) -> bool:
+    """Whether a phrase is what a day may be called by; a month or a weekday begins a date of its own."""
+    if phrase.split()[0].lower().rstrip(".") in _DATED:
+        return False
     return _firm(phrase, 1) or not blacklist()["dates"].isdisjoint(phrase.lower().split())
 
 
@@ -243,12 +253,28 @@ def _united(text: str, spans: list[Span], found: list[Span]) -> list[Span]:
             if whole:
                 category, why = other.category, other.why
             at += 1
-        kept = _EDGES.fullmatch(text, start, end)
+        kept = (_EDGES if category != "date" else _SIGNS).fullmatch(text, start, end)
         if kept and kept["v"]:
             out.append(Span(*kept.span("v"), category, new.score, why))
     return out + spans[at:]
 
 
+def _adds(text: str, start: int, end: int, spans: list[Span], ends: list[int]) -> bool:
+    """Whether a word of a phrase that is no term stands in none of the spans, whose ``ends`` are given."""
+    at = bisect_right(ends, start)
+    for word in _PART.finditer(text, start, end):
+        while at < len(spans) and spans[at].end <= word.start():
+            at += 1
+        if (
+            word.group()[0].isupper()
+            and _sort(word.group()) > 0
+            and (at == len(spans) or spans[at].start > word.start())
+        ):
+            return True
+    return False
+
+
+_SIGNS = re.compile(r"[\W_]*(?P<v>.*?)[\W_]*", re.DOTALL)
 _JOINT = re.compile(r" (?:of|and|&) ")
 #: A phrase without signs and small words at its edges, once others have taken their part.
 _EDGES = re.compile(rf"(?:[\W_]+|{_SMALL} )*(?P<v>.*?)(?: {_SMALL}|[\W_]+)*", re.DOTALL)

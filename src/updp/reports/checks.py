@@ -314,6 +314,11 @@ def _numbered(match: re.Match[str], text: str) -> bool:
     return digits(value) >= (3 if _LETTER_AND_DIGIT.search(value) else 4)
 
 
+def _sounded(match: re.Match[str], text: str) -> bool:
+    """ "pronounced kwib-ulz" is a name, "pronounced left-sided" none."""
+    return any(vocabulary().get(part, "0") < "2" for part in match["v"].lower().split("-"))
+
+
 def _plot(match: re.Match[str], text: str) -> bool:
     """Whether words of a street stand behind the number: "Plot 7, Admiralty Way", not "Unit 4 Discharge"."""
     words = [w.lower() for w in _LETTERS.findall(match.group())[1:]]
@@ -596,6 +601,7 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "falls": _falls,
     "numbered": _numbered,
     "plot": _plot,
+    "sounded": _sounded,
     "signs_off": _signs_off,
 }
 

@@ -252,6 +252,8 @@ class Detector:
                     return []  # "Admit Comments:", a heading
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
+            if all(k.stem in _SERVICES for k in words):
+                return []
             if kind == "INST" and all(
                 k.stem in self._rules.gazetteer.generic_heads or k.stem in _INSTITUTION or k.stem in _SERVICES
                 for k in words

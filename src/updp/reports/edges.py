@@ -31,7 +31,6 @@ _CAPITAL_TITLES = "|".join(sorted((w.capitalize() for w in word_class("capital_t
 _BEFORE = re.compile(rf"(?<![\w-])(?:(?:(?i:{_TITLES})|{_CAPITAL_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}$")
 _TITLED = re.compile(rf"(?:(?:(?i:{_TITLES})|{_CAPITAL_TITLES})(?:\.[ \t\n]{{0,2}}|[ \t\n]{{1,2}})){{1,3}}")
 _KIN_TITLES = frozenset(["Sister", "Brother", "Father"])
-_OPENS = re.compile(r"(?:^|\n|[.;:] )$")
 _KIN_DOES = re.compile(r" (?:is|was|has|had|lives|lived|died|aged|works|worked|drives)\b")
 _SPLIT_TITLE = re.compile(r"(?<![\w-])(?:D r|M r|M rs|M s)\.? $")
 _BEHIND = re.compile(
@@ -387,8 +386,8 @@ def _name_start(text: str, start: int, end: int, reach: int) -> int:
     kind = titles[-1].rstrip(".")
     if kind in ("doctor", "professor") and text[start].isupper():
         return start  # what somebody is, not how he is called: "the club doctor Ann Lee"
-    if kind in _KIN_TITLES and (_KIN_DOES.match(text, end) or _OPENS.search(text, max(0, low - 2), before.start())):
-        return start  # "Father Ion is 93", "Brother Ion crews": kin
+    if kind in _KIN_TITLES and _KIN_DOES.match(text, end):
+        return start  # "Father Ion is 93": kin
     return before.start()
 
 

@@ -411,7 +411,7 @@ _CODED = (
 )
 #: Letters and digits in groups: "U 04471902", "4HN7 R22 WK19".
 _LETTERS_FIRST = (
-    r"(?:[A-Z]{1,4} \d{3,10}(?: \d{2,6}){0,3}|[A-Z]{1,4} \d{2,4}(?: \d{2,6}){1,3}|"
+    r"(?:[A-Z]{1,4} \d{3,10}(?: \d{1,6}){0,3}|[A-Z]{1,4} \d{1,4}(?: \d{1,6}){1,3}|"
     r"\d[A-Z][A-Z\d]{1,3}(?: [A-Z\d]{2,5}){1,3})(?![\dA-Za-z])"
 )
 _VALUE = re.compile(rf"(?:{_GROUPS}|{_CODED})(?![\dA-Za-z])")
