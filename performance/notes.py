@@ -52,9 +52,12 @@ PARTS = (
     "eleventh",
     "twelfth",
     "thirteenth",
+    "fourteenth",
+    "fifteenth",
     "held_out",
 )
-FIELD = re.compile(r"\{\{(\w+)\}\}")
+#: A field is made up, or is one of the values it gives; what stands before "~" in a value is no part of the identifier.
+FIELD = re.compile(r"\{\{(\w+)(?:=([^}]*))?\}\}")
 #: Field to class of identifier; "name" and "place" have a bar of their own.
 KIND = {
     **dict.fromkeys(
@@ -120,7 +123,12 @@ KIND = {
     "age90": "age",
 }
 _SHORT = {
-    "held_out": "SWFT GWH RNHRD TWBH HDFT MTW UKHD CDDFT RFL HHFT|St. Mewan's|St Cyngar's|Saint Ita|St. Tudy's|Maria "
+    "fifteenth": "Alfred BARTS|St. Blaise",
+    "held_out": "NHCT BWPC ELHT UHP GHC SUHT KGHFT WVT PHU RBCH|St. Endellion's|St Cybi's|Saint Attracta|St. "
+    "Levan's|Dayspring Children's|Harris County|Beacon Children's|St. Ludgvan's|Royal Bournemouth|Royal "
+    "Gwynfa|Tufts|UMKC|CMCH|DRH|Gartnavel|St Helens|UZ Sint-Lucas|Odense|CHU Amiens|Komfo Anokye|Mt. "
+    "Diablo|Randall Children's|St. Conan",
+    "fourteenth": "SWFT GWH RNHRD TWBH HDFT MTW UKHD CDDFT RFL HHFT|St. Mewan's|St Cyngar's|Saint Ita|St. Tudy's|Maria "
     "Fareri Children's|Lincoln County|Bristol Myers Children's|St. Samson's|Royal Devon|Royal Glamorgan|"
     "Purdue|LSUHSC|SGPGI|LGH|Inverclyde|St Richard's|UZ Aalst|Skejby|CHU Nîmes|Queen Elizabeth Central|"
     "Mt. Washington|Cardon Children's|St. Nidan",
@@ -176,7 +184,9 @@ _SHORT = {
     "Vernon|Blank Children's|St. Gallen",
 }
 _BARE = {
-    "held_out": "Ashleigh Bellevue Crossways Delamere Edenhurst Forestside Heronsgate Kelvinbrook",
+    "fifteenth": "Ambergate Birkdale",
+    "held_out": "Aldersyde Bramcote Cotswold Dovehouse Elmstead Fairmile Grovelands Hazelbrook",
+    "fourteenth": "Ashleigh Bellevue Crossways Delamere Edenhurst Forestside Heronsgate Kelvinbrook",
     "thirteenth": "Abbotsmead Brackenhill Cherrywood Dunelm Fernlea Gatehouse Hollybank Larkspur Mayfield Overstone",
     "twelfth": "Appleby Brookmead Clarendon Driftwood Elderfield Foxley Greyfriars Honeywood",
     "eleventh": "Alderley Birchwood Chestnuts Denehurst Elmgrove Firbank",
@@ -203,7 +213,10 @@ _BARE = {
     "Windmill Applegarth Downshire Fernbank Grangefield Lindenlea Netherfield Orchardside",
 }
 _RELATIVE = {
-    "held_out": "last Saturday|next winter|the Monday after next|this past Thursday|early last June|last Candlemas|"
+    "fifteenth": "last Advent|next Saturday",
+    "held_out": "last Friday|next summer|the Sunday after next|this past Wednesday|early last May|last Whit "
+    "Monday|the fortnight before last|late last October|three Mondays ago|next Thursday",
+    "fourteenth": "last Saturday|next winter|the Monday after next|this past Thursday|early last June|last Candlemas|"
     "the weekend before last|late last week|two Tuesdays ago|next Monday",
     "thirteenth": "last Thursday|next autumn|the weekend before last|this past Easter|early last August|last Martinmas|"
     "the Wednesday before last|late last December|next Tuesday|last weekend",
@@ -232,7 +245,10 @@ _RELATIVE = {
     "previous Thursday|late last summer",
 }
 _WORDS = {
-    "held_out": "Apple Beard Books Cable Diamond Fairway Gallant Horn Kite Lightfoot Pepper Quarry Rowe Spring Trim "
+    "fifteenth": "Arch Bloomer Brand Clay Dyer Fortune Gamble Handy Ironside Jumper Kind Lawless Meek Organ Purse",
+    "held_out": "Angel Bridle Candle Dolphin Earl Feather Goodchild Honey Jewell Kidd Loveday Mutton Oldham Pickles "
+    "Raven Sargent",
+    "fourteenth": "Apple Beard Books Cable Diamond Fairway Gallant Horn Kite Lightfoot Pepper Quarry Rowe Spring Trim "
     "Workman",
     "thirteenth": "Bowman Bull Chance Coats Fairchild Flint Frost Garlick Hand Leaf Orchard Plank Rook Sugar Thorne "
     "Vale",
@@ -259,7 +275,9 @@ _WORDS = {
     "Temple West",
 }
 _GIVEN_WORDS = {
-    "held_out": "Archer Cliff Felicity Gill Harry Ivy Jay Mercy Norm Reed Summer Trip",
+    "fifteenth": "Amity Birdie Buck Celeste Dixie Ebony Gunner Jude Maple Rosie Tripp Verity",
+    "held_out": "Clementine Dale Gabe Hyacinth Jett Lowell Myrtle Opal Prudence Rich Saffron Tansy",
+    "fourteenth": "Archer Cliff Felicity Gill Harry Ivy Jay Mercy Norm Reed Summer Trip",
     "thirteenth": "Ace Bonnie Candy Chase Dawn Ferris Jewel Lee Penny Sky Tad Will",
     "twelfth": "April Bud Cherry Daisy Dolly Earl Fay Guy Heath June Major Rusty",
     "eleventh": "Blaze Carol Constance Dee Ford Grant Hank Iris Joy Lark Mark Piper",
@@ -275,7 +293,9 @@ _GIVEN_WORDS = {
     "fifth": "Angel Basil Clay Fern Glen Ivy Lance Melody Ruby Skip Stone Victor",
 }
 _PARTICLES = {
-    "held_out": "van der|de los|zu|El-|O'|di|Mac|da|bint|van den|St. |le",
+    "fifteenth": "van der|dos|von|Al-|O'|Mac|de la|bin|ter|St. ",
+    "held_out": "van der|de la|zur|Al-|O'|del|Mc|das|binti|van de|Saint |du",
+    "fourteenth": "van der|de los|zu|El-|O'|di|Mac|da|bint|van den|St. |le",
     "thirteenth": "van den|de la|von|Al-|O'|della|Mc|dos|ben|van der|Le |du",
     "twelfth": "van der|de los|von|El |O'|del|Mac|das|ibn|van den|La |af",
     "eleventh": "van de|de la|von|al-|O'|di|Mc|dos|bin|van den|Le |el",
@@ -291,7 +311,9 @@ _PARTICLES = {
     "fifth": "van het|de|von dem|El |Mac|delle|ben|dalla|zur|ap|Ó |di",
 }
 _TWO = {
-    "held_out": "Bae Do Eng Foo Hwa Jo Ky Lo Min Ro Tu Yi",
+    "fifteenth": "Aw Bun Cai Eu Fok Gu Ie Kam Ma Pun Sin Ti",
+    "held_out": "Ap Ban Dai Fei Goh Huh Ke Lam Mun Phi Su To",
+    "fourteenth": "Bae Do Eng Foo Hwa Jo Ky Lo Min Ro Tu Yi",
     "thirteenth": "An Chu Dang Fong Ha Ji Kwok Lau Mai Pek Ru Wo",
     "twelfth": "Bo Do Fan Gao Hsu Im Ly Nie Oh Su Uy Yun",
     "eleventh": "Au Bi Chi Do Fu Ha Ko Lu Mo Ng Ou Wu",
@@ -307,7 +329,9 @@ _TWO = {
     "fifth": "Bo Fa Gu Ip Jo Ku Lê Mu Na Ou Ro Xi",
 }
 _COUNTRIES = {
-    "held_out": "Algeria Brunei Croatia Estonia Fiji Hungary Italy Japan Malawi Oman Somalia Ukraine",
+    "fifteenth": "Ghana Poland Sweden Iraq Spain Cuba Mexico Eritrea",
+    "held_out": "Afghanistan Bolivia Comoros Ecuador Fiji Iceland Jordan Latvia Maldives Paraguay Rwanda Tanzania",
+    "fourteenth": "Algeria Brunei Croatia Estonia Fiji Hungary Italy Japan Malawi Oman Somalia Ukraine",
     "thirteenth": "Barbados Cambodia Chile Egypt Georgia Greece Iran Libya Mozambique Portugal Sweden Vietnam",
     "twelfth": "Azerbaijan Bhutan Canada Cyprus Denmark Finland Guinea Mauritius Nepal Qatar Senegal Zimbabwe",
     "eleventh": "Argentina Belgium Brazil Ghana Honduras Indonesia Kenya Lithuania Malaysia Nigeria Peru Poland",
@@ -324,7 +348,9 @@ _COUNTRIES = {
     "fifth": "Angola Bulgaria Cambodia Denmark Eritrea Gambia Hungary Jordan Kenya Latvia Mongolia Zambia",
 }
 _NICK = {
-    "held_out": "Bunny Captain Ducky Frosty Mutt Peanut Rex Tiggy",
+    "fifteenth": "Bosun Chippy Digger Geordie Jazz Moth Sparks Twiggy",
+    "held_out": "Badger Bobbins Dinks Foxy Monty Sugar Tex Wiggy",
+    "fourteenth": "Bunny Captain Ducky Frosty Mutt Peanut Rex Tiggy",
     "thirteenth": "Bunty Dot Flash Gaffer Mungo Pip Scout Spud",
     "twelfth": "Bluey Champ Dodger Ginge Lady Moke Pudding Snowy",
     "eleventh": "Bertie Buster Chalky Dixie Jock Paddy Smudge Taff",
@@ -344,6 +370,20 @@ _NICK = {
 #: Names of institutions of a part's own: town, surname and given name to choices.
 _FORMS: dict[str, dict[str, Callable[[str, str, str], list[str]]]] = {
     "held_out": {
+        "hospital": lambda town, last, first: [
+            f"{town} Doctors Hospital", f"{last} Endoscopy Suite", f"{town} Cardiac Centre", f"Mount St. {first}",
+            f"{last} Lung Clinic", f"{town} Teaching Hospital", f"{first} {last} Pavilion", f"{town} Medical Plaza",
+            f"Clinique de {town}",
+        ],
+        "school": lambda town, last, first: [
+            f"{town} Faith School", f"{last} Law School", f"{town} Institute", f"Lycée {last}",
+        ],
+        "company": lambda town, last, first: [
+            f"{last} Optical", f"{last} Bakery", f"{town} Water", f"{last} & Ruiz", f"{last} Freight",
+            f"{town} Textiles",
+        ],
+    },
+    "fourteenth": {
         "hospital": lambda town, last, first: [
             f"{town} Emergency Hospital", f"{last} Surgical Centre", f"{town} Northern Hospital",
             f"Church Hospital of {town}", f"{last} Cardiothoracic Unit", f"Queen {first} Infirmary",
@@ -507,8 +547,7 @@ class Values:
         rng, us, newer = (
             self.rng,
             self.us,
-            self.part
-            in ("fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "held_out"),
+            self.part not in ("tuned", "second", "third", "thirteenth"),
         )
         first, last = self.name()
         when = us.date_time_between("-70y", "-1d")
@@ -705,8 +744,9 @@ def fill(carrier: str, values: Values) -> tuple[str, list[dict[str, Any]]]:
     text, spans, end = "", [], 0
     for match in FIELD.finditer(carrier):
         text += carrier[end : match.start()]
-        field = match.group(1)
-        made = values(field)
+        field, given = match.groups()
+        lead, _, made = values.rng.choice(given.split("|")).rpartition("~") if given else ("", "", values(field))
+        text += lead
         if field in KIND:
             start = len(text)
             if KIND[field] == "name" and (

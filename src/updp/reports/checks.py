@@ -305,6 +305,26 @@ def _signs_off(match: re.Match[str], text: str) -> bool:
 _SERVICES = word_class("services")
 
 
+_LETTER_AND_DIGIT = re.compile(r"[A-Z]")
+
+
+def _numbered(match: re.Match[str], text: str) -> bool:
+    """Whether what stands behind "no." is a number that somebody has: long enough, or letters with it."""
+    value = match["v"]
+    return digits(value) >= (3 if _LETTER_AND_DIGIT.search(value) else 4)
+
+
+def _sounded(match: re.Match[str], text: str) -> bool:
+    """ "pronounced kwib-ulz" is a name, "pronounced left-sided" none."""
+    return any(vocabulary().get(part, "0") < "2" for part in match["v"].lower().split("-"))
+
+
+def _plot(match: re.Match[str], text: str) -> bool:
+    """Whether words of a street stand behind the number: "Plot 7, Admiralty Way", not "Unit 4 Discharge"."""
+    words = [w.lower() for w in _LETTERS.findall(match.group())[1:]]
+    return any(vocabulary().get(w, "0") < "3" and w not in _white() and w not in _SERVICES for w in words if len(w) > 2)
+
+
 def _falls(match: re.Match[str], text: str) -> bool:
     """ "855-784" is no range."""
     return int(match["a"]) > int(match["b"]) and text[match.start() - 1 : match.start()] not in "-/."
@@ -579,6 +599,9 @@ CHECKS: dict[str, Callable[[re.Match[str], str], bool]] = {
     "bracketed": _bracketed,
     "pairs": _pairs,
     "falls": _falls,
+    "numbered": _numbered,
+    "plot": _plot,
+    "sounded": _sounded,
     "signs_off": _signs_off,
 }
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
+from updp.reports.capitals import led
 from updp.reports.edges import beside, widen
 from updp.reports.lexeme import TERM_ENDINGS, Lexeme, is_medical
 from updp.reports.lexicon import dicom_keywords, word_class
@@ -96,7 +97,7 @@ class Detector:
                 merged = joined(seen, merged, spans)
             else:
                 merged = spans
-        merged = beside(seen, widen(seen, merged))
+        merged = beside(seen, widen(seen, led(seen, merged)))
         # What rules are sure of is a round number.
         merged = [s if s[4] != "tagger" else Span(s[0], s[1], s[2], round(s[3], 3), "tagger") for s in merged]
         if view.starts is None:
@@ -251,6 +252,8 @@ class Detector:
                     return []  # "Admit Comments:", a heading
             if kind == "INST" and len(words) == 1 and words[0].upper and score < 0.97 and not _behind_where(known, a):
                 return []  # letters that stand for anything
+            if all(k.stem in _SERVICES for k in words):
+                return []
             if kind == "INST" and all(
                 k.stem in self._rules.gazetteer.generic_heads or k.stem in _INSTITUTION or k.stem in _SERVICES
                 for k in words

@@ -115,6 +115,8 @@ _FIRST_CAPITALS = re.compile(r"(?:[a-z] |[:;] |^|\n)([A-Z]{3,15}), $")
 _GIVEN_BEHIND = re.compile(r", ([A-Z][a-z]{1,14})(?=[.,;:)\n]|$| [a-z\d(+]|'s )")
 _UP_TO_A_SPAN = re.compile(r" ([A-Z][a-z]{2,15})(?= $)")
 _INITIALLED = re.compile(r" [A-Z]\. ([A-Z][a-z]{2,15})(?=[.,;)\n]|$| [a-z(])")
+#: What stands before the number of a house.
+_PLOT = re.compile(r"(?<![\w-])(?:Plot|Lot|Flat|Unit|Blk|Block|House|Apt|Room|Shop|Villa|Door|Suite)(?: No\.?)? #?$")
 #: The number of a house before the name of a street, and somebody before where he is of.
 _HOUSE_NUMBER = re.compile(r"(?:(?:on|at|of|in|to|from|near|lives|lived|address)[:,]? |^|\n)(\d{1,6}[A-Za-z]?) $")
 _SOMEBODY_OF = re.compile(r"(?:[a-z]|[,;(]) ([A-Z][a-z]{2,15}(?: [A-Z][a-z]{2,15})?) of $")
@@ -168,7 +170,7 @@ _TYPING = re.compile(
 #: A grouped number behind a name, and a town behind a street.
 _RECORD = re.compile(r" \(?(\d{1,4}(?:[ /.-]\d{2,6}){1,3})(?![\d/.-]*\d|[ ]?(?:m[gl]|mm|cm|units|h\b))")
 _CITY = re.compile(
-    r", ([A-Z][a-z'.-]{2,20}(?: [A-Z][a-z'.-]{1,20}){0,2})"
+    r", ((?:\d{3,6}(?: \d{2,3})?,? )?[A-Z][a-z'.-]{2,20}(?: [A-Z][a-z'.-]{1,20}){0,2})"
     r"(?=[,.;\n]|$| (?:on|with|in|since|and|by)\b| \d{5}| [A-Z]{2}\b)"
 )
 _BRACKETED = re.compile(r" \((?:(9\d|1[0-2]\d)|([a-z]{2,3}))(?=\))")
@@ -211,7 +213,7 @@ def beside(text: str, spans: list[Span]) -> list[Span]:
                     found = None
             elif span.category == "address":
                 found, category, why = _CITY.match(text, behind, reach), "location", "town behind a street"
-                if found and all(w.lower() in _NO_HOUSE for w in found[1].split()):
+                if found and all(w.lower() in _NO_HOUSE for w in found[1].split() if w.isalpha()):
                     found = None
             elif span.category == "mrn" or span.category == "id":
                 found, category, why = _BRACKETED.match(text, behind, reach), "age", "age behind a number"
@@ -310,6 +312,9 @@ def widen(text: str, spans: list[Span]) -> list[Span]:
                 end = behind.end()  # "Doe, MD, PhD" is no town in Maryland
             if end == span.end and (particled := _PARTICLED.match(text, end, limit)):
                 end = particled.end()  # "from Nazar bin Ilus"
+        elif category == "address":
+            if start > reach and (plot := _PLOT.search(text, max(reach, start - 14), start)):
+                start = plot.start()
         elif category == "date":
             start, end = _date_edges(text, start, end, reach, limit)
         numbered = category in _STREETED and text[start - 1 : start] == " " and text[start - 2 : start - 1].isalnum()
@@ -389,7 +394,13 @@ def _name_start(text: str, start: int, end: int, reach: int) -> int:
 _LED = tuple(f"{p}{sign}" for p in sorted(word_class("span_particles")) for sign in " -")
 
 
+#: Whose son, daughter or wife somebody is, as a part of the name.
+_WHOSE = re.compile(r" (?:[swdcSWD]/[oO]|bin|binti?e?) [A-Z][a-z]{1,20}(?: [A-Z][a-z]{1,20}){0,2}")
+
+
 def _name_end(text: str, start: int, end: int, limit: int) -> int:
+    if text[end : end + 1] == " " and (whose := _WHOSE.match(text, end)) is not None:
+        return whose.end()
     if text.startswith("-\n", end) and (broken := _BROKEN.match(text, end, limit)):
         end = broken.end()
     if text[end : end + 1] == " ":

@@ -58,6 +58,7 @@ class Gazetteer:
                 ("states", "location", 0.9),
                 ("institutions", "institution", 0.92),
                 ("feasts", "date", 0.9),
+                ("feasts_by_capital", "date", 0.85),
             ):
                 entry = Entry(category, score, key != "feasts", f"list of {key}")
                 for phrase in table[key]:

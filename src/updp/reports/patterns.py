@@ -391,7 +391,7 @@ class Patterns:
 
 
 #: Numbers before which letters may stand, a space between.
-_LETTERED_NUMBERS = ("vehicle", "licence", "account", "address")
+_LETTERED_NUMBERS = ("vehicle", "licence", "account", "address", "health_plan", "ssn", "mrn", "id")
 #: A cue that stands for the names of institutions.
 INSTITUTION = -1
 _LONGEST = 15
@@ -409,6 +409,11 @@ _CODED = (
     r"(?:[A-Za-z]{2,3}/)?[A-Za-z]{0,5}[-/._]?\d[\dA-Za-z]{0,20}(?:[-/._]{1,2}[\dA-Za-z]{1,12}){0,5}|[A-Za-z]{1,5}\d[\dA-Za-z/-]{1,20}|"
     r"[A-Z]{2,5}(?:-[A-Z0-9]{1,8}){0,3}-\d{2,12}"
 )
+#: Letters and digits in groups: "U 04471902", "4HN7 R22 WK19".
+_LETTERS_FIRST = (
+    r"(?:[A-Z]{1,4} \d{3,10}(?: \d{1,6}){0,3}|[A-Z]{1,4} \d{1,4}(?: \d{1,6}){1,3}|"
+    r"\d[A-Z][A-Z\d]{1,3}(?: [A-Z\d]{2,5}){1,3})(?![\dA-Za-z])"
+)
 _VALUE = re.compile(rf"(?:{_GROUPS}|{_CODED})(?![\dA-Za-z])")
 _PHONE = re.compile(
     r"(?:\+\d{1,3}[\s.-]?)?\(?\d{1,5}\)?(?:(?:[.-]|\s(?:-\s)?)\(?\d{2,5}\)?){1,4}(?!\d)|\(\d{3}\)\s?\d{3}[\s.-]?\d{4}|\+?\d{3,15}(?![\d/:])"
@@ -419,7 +424,11 @@ _VALUES = {
     "ssn": re.compile(r"\d[\d /.-]{3,22}\d(?!\d)|[A-Z]{2}\s?\d{2}\s?\d{2}\s?\d{2}\s?[A-Z]"),
     "address": re.compile(r"[A-Za-z]{0,2}\d[\dA-Za-z]{1,5}(?:[ -]\d[\dA-Za-z]{1,3})?(?![\dA-Za-z])"),
     "vehicle": re.compile(r"[A-Z0-9]{1,4}(?:[ -][A-Z0-9]{2,4}){1,2}(?![A-Za-z0-9])|[A-Z0-9]{5,17}(?![A-Za-z0-9])"),
-    "account": re.compile(rf"\d{{4}}(?:[ -]\d{{2,7}}){{2,4}}(?!\d)|(?:{_CODED})(?![\dA-Za-z])"),
+    **dict.fromkeys(
+        ["licence", "health_plan", "id", "accession"],
+        re.compile(rf"{_LETTERS_FIRST}|(?:{_GROUPS}|{_CODED})(?![\dA-Za-z])"),
+    ),
+    "account": re.compile(rf"{_LETTERS_FIRST}|\d{{4}}(?:[ -]\d{{2,7}}){{2,4}}(?!\d)|(?:{_CODED})(?![\dA-Za-z])"),
 }
 _UNIT = re.compile(
     r"\s?(?:mm|cm|mg|ml|mcg|%|years?|yrs?|yo\b|y/o|days?|weeks?|months?|hours?|hrs?\b|minutes|views?|of \d|am\b|pm\b|"

@@ -175,16 +175,13 @@ class Synthesizer:
             "ST": self._state,
             "STC": lambda: rng.choice(sorted(word_class("state_codes"))),
             "CTRY": self._country,
-            "ZIP": lambda: (
-                f"{rng.randrange(501, 99950):05d}" + (f"-{rng.randrange(1, 9999):04d}" if rng.random() < 0.1 else "")
+            "ZIP": lambda: self._form(
+                rng.choice([*["#####"] * 8, "#####-####", "####", "### ##", "######", "### ###", "#### @@"])
             ),
             "PC": self._postcode,
             "ADDR": self._address,
             "HOSP": self._hospital,
-            "COMP": lambda: (
-                f"{self._surname() if rng.random() < 0.8 else self._title(rng.choice(self.word_names))} "
-                f"{self._tail('companies')}"
-            ),
+            "COMP": self._firm,
             "SCHOOL": lambda: rng.choice(
                 [
                     f"{self._surname()} {self._tail('schools')}",
@@ -204,7 +201,15 @@ class Synthesizer:
             ),
             "MRN": self._mrn,
             "ACC": self._accession,
-            "SSN": lambda: self._form(rng.choice(["###-##-####", "### ## ####", "#########"])),
+            "SSN": lambda: self._form(
+                rng.choice(
+                    [
+                        *["###-##-####", "### ## ####", "#########"] * 2,
+                        *["########-####", "######-####", "######-###@", "###.###.###-##", "#### #### ####"],
+                        *["#####-#######-#", "#### ## ####", "###.##.###", "@#######@", "####", "#### ### ### ###"],
+                    ]
+                )
+            ),
             "ID": lambda: self._form(
                 rng.choice(
                     [
@@ -225,6 +230,9 @@ class Synthesizer:
                     [
                         "@@@######",
                         "########",
+                        "@/###",
+                        "@@## ### ###",
+                        "@@/#",
                         "@@#####@",
                         "@##-####-##",
                         "#####-@@",
@@ -235,17 +243,47 @@ class Synthesizer:
                 )
             ),
             "LIC": lambda: self._form(
-                rng.choice(["@#######", "@@#######", "######", "@@-####-##", "#######", "@###-####-####"])
+                rng.choice(
+                    [
+                        *["@#######", "@@#######", "######", "@@-####-##", "#######", "@###-####-####"],
+                        *["@####@@", "@#######@", "#######@", "@@ ### ####", "@ ########", "@@#### ##", "@#####@@"],
+                    ]
+                )
             ),
             "NPI": lambda: self._form("##########"),
             "NHS": lambda: self._form(rng.choice(["### ### ####", "##########"])),
             "ACCT": lambda: self._form(
-                rng.choice(["########", "##########", "####-####-####-####", "####-####", "A-######"])
+                rng.choice(
+                    [
+                        *["########", "##########", "####-####-####-####", "####-####", "A-######"],
+                        *["@@-###/##", "@@@/##/####", "@@@ #### ##", "###/##/####", "@@-## ### ##", "@/##/###"],
+                    ]
+                )
             ),
             "PLAN": lambda: self._form(
-                rng.choice(["@@@#########", "#########@", "####@@####", "@###-###-##", "########", "#@@#-@@#-@@##"])
+                rng.choice(
+                    [
+                        *["@@@#########", "#########@", "####@@####", "@###-###-##", "########", "#@@#-@@#-@@##"],
+                        *[
+                            "@@@/###/##",
+                            "@@ ## #### #",
+                            "#### ##### #",
+                            "#@@# @## @@##",
+                            "@@ ### ### ###",
+                            "@@@ #### ####",
+                        ],
+                        *["@# ## ###", "######", "##-####-#", "@@-########"],
+                    ]
+                )
             ),
-            "PLATE": lambda: self._form(rng.choice(["@@@ ####", "@@@-####", "#@@@###", "@@## @@@", "### @@@"])),
+            "PLATE": lambda: self._form(
+                rng.choice(
+                    [
+                        *["@@@ ####", "@@@-####", "#@@@###", "@@## @@@", "### @@@", "@-@@@@", "@@-@@@", "@@ ####"],
+                        *["@@ ###", "@### @@@", "@@-##-@@-####", "@@-@@ ###", "@### @@ ##", "@####@@"],
+                    ]
+                )
+            ),
             "VIN": lambda: self._form("#@@@@##@#@@######"),
             "USER": lambda: rng.choice(
                 [
@@ -261,7 +299,7 @@ class Synthesizer:
             "MON": lambda: rng.choice(MONTHS),
             "WD": lambda: rng.choice(WEEKDAYS),
             "HOL": lambda: self._one("holidays"),
-            "RD": lambda: f"{self._one('relative')} {rng.choice([*self.fill['spans_of_time'], *WEEKDAYS, *MONTHS])}",
+            "RD": self._relative_date,
             "YY": lambda: f"{rng.randrange(100):02d}",
             "STAMP": lambda: (
                 f"{rng.randint(1960, 2026)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
@@ -288,6 +326,8 @@ class Synthesizer:
             "mm": lambda: rng.choice(
                 [f"{self._n(2, 40)} mm", f"{self._n(1, 9)}.{self._n(0, 9)} cm", f"{self._n(1, 9)} x {self._n(1, 9)} cm"]
             ),
+            "noun": lambda: rng.choice(self.nouns),
+            "Noun": lambda: self._title(rng.choice(self.nouns)),
             "epo": lambda: self._title(rng.choice(self.terms)),
             "brand": lambda: self._title(rng.choice(self.brands)),
             "abbr": lambda: rng.choice(self.letters).upper(),
@@ -358,6 +398,11 @@ class Synthesizer:
         if r < 0.6:
             return self._title(self.rng.choice(self.cities))
         stem = self._title(self.rng.choice(self.surnames[2]))
+        if r < 0.68:
+            joint = self.rng.choice(
+                [" of ", "-on-", "-sur-", "-le-", " de la ", " upon ", "-by-the-", " or ", "-", " am "]
+            )
+            return stem + joint + self._title(self.rng.choice(self.surnames[2]))
         if r < 0.85:
             return stem + self.rng.choice(
                 [
@@ -447,7 +492,10 @@ class Synthesizer:
             return f"{given} {self._one('short_surnames')}"
         if r < 0.85:
             return f"{given} {self._surname()} {surname}"
-        return self._nicknamed() if r < 0.92 else f"{given[0]}. {self.rng.choice(string.ascii_uppercase)}. {surname}"
+        if r < 0.89:
+            joint = self.rng.choice(["s/o", "d/o", "w/o", "S/O", "bin", "binte", "ibn"])
+            return f"{given} {joint} {self._given()} {surname}"
+        return self._nicknamed() if r < 0.94 else f"{given[0]}. {self.rng.choice(string.ascii_uppercase)}. {surname}"
 
     def _words(self) -> str:
         """A name that is made of words."""
@@ -540,11 +588,50 @@ class Synthesizer:
                 f", Suite {self._n(100, 900)}",
             ]
         )
+        if self.rng.random() < 0.4:
+            return self._made(self._one("address_forms"))
         if self.rng.random() < 0.05:
             return f"P.O. Box {self._n(10, 9999)}"
         return f"{self._n(1, 9999)} {street} {self._one('streets')}{apartment}"
 
+    def _made(self, form: str) -> str:
+        """A form with names, towns, words and digits in it."""
+        draw: dict[str, Callable[[], str]] = {
+            "*": self._surname,
+            "%": self._city,
+            "@": self._given,
+            "#": lambda: self._title(self.rng.choice(self.nouns)),
+            "0": lambda: self._n(1, 9),
+        }
+        return "".join(draw[c]() if c in draw else c for c in form)
+
+    def _firm(self) -> str:
+        """A firm, a ship or a club: a name and a word for its kind, or a name that says nothing of it."""
+        r = self.rng.random()
+        if r < 0.5:
+            head = self._surname() if r < 0.4 else self._title(self.rng.choice(self.word_names))
+            return f"{head} {self._tail('companies')}"
+        if r < 0.6:
+            return "".join(self.rng.choice(string.ascii_uppercase) for _ in range(self.rng.choice([2, 3, 3, 4, 5])))
+        if r < 0.66:
+            return self._coin()
+        return self._made(self._one("firm_forms")).removeprefix("the ")
+
+    def _relative_date(self) -> str:
+        """A day told by another, by a feast or by what went on."""
+        rng = self.rng
+        r = rng.random()
+        if r < 0.55:
+            return f"{self._one('relative')} {rng.choice([*self.fill['spans_of_time'], *WEEKDAYS, *MONTHS])}"
+        feast = self._one("holidays").removeprefix("the ") if rng.random() < 0.7 else self._coin()
+        if r < 0.75:
+            return f"{rng.choice(['last', 'last', 'this past', 'next'])} {feast}"
+        day = rng.choice([*WEEKDAYS, "week", "weekend", "day", "night", "morning", "eve", "month"])
+        return f"the {day} {rng.choice(['of', 'after', 'before'])} {rng.choice(['', 'the '])}{feast}"
+
     def _hospital(self) -> str:
+        if self.rng.random() < 0.3:
+            return self._made(self._one("house_forms")).removeprefix("the ")
         r = self.rng.random()
         if r < 0.45:
             head = self._one("hospital_heads")
@@ -681,6 +768,23 @@ class Synthesizer:
                     "0## #### ####",
                     "###-###-#### ext. ###",
                     "##########",
+                    *["0# ## ## ## ##", "+## # ## ## ## ##", "+## ### ### ####", "#### ### ###", "0#### ######"],
+                    *[
+                        "#### ## ## ##",
+                        "0#-#### ####",
+                        "+### ## ### ####",
+                        "(##) #####-####",
+                        "#### ####",
+                        "##### #####",
+                    ],
+                    *[
+                        "0###-#######",
+                        "0### ### ## ##",
+                        "+## #### ######",
+                        "###-#######",
+                        "#### ### ## ##",
+                        "00## ### ####",
+                    ],
                 ]
             )
         )
