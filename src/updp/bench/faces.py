@@ -41,6 +41,7 @@ from updp.evaluation.evaluate import pack_facts
 from updp.evaluation.intervals import bootstrap
 from updp.evaluation.statistics import mean
 from updp.models import recognisers
+from updp.models.faces import STRIP
 
 if TYPE_CHECKING:
     from updp.models.pack import Pack
@@ -317,6 +318,7 @@ class Bench:
         out |= self._identity(films, there, learned[known], known)
         out |= self._use(films, there, learned[known], known)
         out |= self._inverted(films, learned[known], known)
+        out["membership"] = self._membership(films, learned, there, known)
         if isinstance(method, Reversible) and getattr(method.options, "recovery", "") != "none":
             out["password bits"] = method.password_bits
             out["recovery"] = self._recovered(method, files, words)
@@ -437,6 +439,32 @@ class Bench:
                 "match": self.interval((new @ real["gallery"].T).argmax(1) == self.clinic.own),
             }
         return {"inverted": out}
+
+    def _membership(self, films: Films, learned: Films, there: Any, known: Any) -> dict[str, Any]:
+        """Whether people who may have trained the method are treated in another way, of the sources with patients."""
+        from updp.evaluation.probes.attacks.face_membership import told_apart
+
+        visits, taught = self.clinic.visits, self.clinic.taught
+        sources = np.unique([person.partition("/")[0] for person in visits.people])
+        like = known & np.isin([person.partition("/")[0] for person in taught.people], sources)
+        new, own = (
+            np.concatenate([films[there], learned[like]]),
+            np.concatenate([visits.films[there], taught.films[like]]),
+        )
+        rows = slice(round(STRIP[0] * self.side), round(STRIP[1] * self.side))
+        far = np.abs(new.astype(np.float64) - own).mean(-1) / 255
+        apart = [far.mean((1, 2)), far[:, rows].mean((1, 2))]
+        for name, real in self.real.items():
+            seen = np.concatenate([real["visits"][there], real["taught"][like]])
+            apart.append(np.linalg.norm(features(name, new) - seen, axis=1))
+        people = np.concatenate([visits.people[there], taught.people[like]])
+        members = np.arange(len(people)) >= int(there.sum())
+        found = told_apart(apart, members, people, self.seed, _DRAWS)
+        return {
+            str(one.attacker): [round(float(x), 4) for x in (one.value, one.low, one.high)]
+            for one in found
+            if one.measured and one.metric == "membership AUC"
+        }
 
     def _recovered(self, method: Any, files: list[Any], words: list[bytes]) -> dict[str, Any]:
         """What comes back of one visit of each person."""
@@ -581,7 +609,13 @@ def bench_faces(
             write_bytes(path, json.dumps({"label": setting.label, **figures}).encode())
         facts[setting.label] = json.loads(path.read_bytes())
         say(f"{setting.label}: {facts[setting.label]['diseases']['frozen']['All']}")
+    brute = folder / "brute-force.json"
+    if not brute.exists() and any(setting.name == "fit" for setting in todo):
+        from updp.methods import make_method
+
+        write_bytes(brute, json.dumps(brute_force(make_method("fit", {}, "face"), clinic.visits.films[0])).encode())
     about = {
+        "brute force": json.loads(brute.read_bytes()) if brute.exists() else None,
         "pack": pack_facts(models), "seed": seed, "films": len(clinic.visits), "patients": len(clinic.names),
         "taught": len(clinic.taught), "recognisers": list(recognisers.available()),
     }  # fmt: skip
@@ -672,6 +706,9 @@ def markdown(facts: Mapping[str, Any]) -> str:
                lambda label, one: [*(cell(one["inverted"][name]["ID distance"], 3) for name in seen),
                                    *(per_cent(one["inverted"][name]["match"]) for name in seen)]
                if one.get("inverted") else None),
+        *table("Membership: people who trained told from others, AUC", ["loss threshold", "likelihood ratio"],
+               lambda label, one: [cell(one["membership"].get(way)) for way in ("loss threshold", "likelihood ratio")]),
+        *table("Cost", ["seconds a face"], lambda label, one: [f"{one['seconds']:.3f}"]),
     ]  # fmt: skip
     return "\n".join(lines)
 

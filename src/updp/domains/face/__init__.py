@@ -49,6 +49,6 @@ FACE = Photographs(
     views=("FRONTAL",),
     stations=("read", "screen", "pseudonymise"),
     attributes=("view", "labels", "sex", "age", "date"),
-    probes=("record", "faces", "reversal", "face diagnosis", "face landmarks"),
+    probes=("record", "faces", "face membership", "reversal", "face diagnosis", "face landmarks"),
     questions=("record", "film", "membership", "utility"),
 )
