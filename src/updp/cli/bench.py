@@ -114,8 +114,8 @@ def bench_faces(
         Path | None, typer.Option(help="Methods with options and strengths of their own (TOML), instead of --method.")
     ] = None,
     people: Annotated[int, typer.Option(min=10, help="Reserved people, at most.")] = 1000,
-    visits: Annotated[int, typer.Option(min=1, help="Photographs of each beside the ID photo, at most.")] = 4,
-    taught: Annotated[int, typer.Option(min=10, help="Photographs that attackers and judges learn from.")] = 480,
+    visits: Annotated[int, typer.Option(min=1, help="Photographs of each beside the ID photo, at most.")] = 2,
+    taught: Annotated[int, typer.Option(min=10, help="Photographs that attackers and judges learn from.")] = 240,
     out: Annotated[Path, typer.Option(help="Where tables go; run again to resume.")] = Path("faces"),
     pack: PackOption = None,
     seed: SeedOption = 0,

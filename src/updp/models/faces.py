@@ -1,7 +1,7 @@
 """Networks of a pack of faces. Photographs are N×3×S×S in [0, 1], in the frame of ``domains.face.frame``.
 
-Disease shows at the eyes, so classifier, segmenter and medical encoder look at a strip around them alone: half of the
-frame's height, an eighth of the work of the whole.
+Disease shows at the eyes, so segmenter and medical encoder look at a strip around them alone, half of the frame's height,
+and the classifier at a square around each.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.domains.face.frame import GOAL
 from updp.models.images import batched
 from updp.models.layers import zeroed
 
@@ -107,27 +108,40 @@ class EyeUNet(nn.Module):
         return functional.pixel_shuffle(self.out(functional.silu(x)), 2)
 
 
-class EyeClassifier(nn.Module):
-    """Photographs to one probability per disease."""
+def each_eye(images: Tensor) -> tuple[Tensor, Tensor]:
+    """A square around either eye, the right one mirrored: N×3×S/4×S/4 each."""
+    side = images.shape[-1]
+    reach = side // 8
+    out = []
+    for x, y in GOAL[:2]:
+        # A little lower than the eye: tumours grow on the lower lid.
+        column, row = round(float(x) * side), round((float(y) + 0.015) * side)
+        out.append(images[..., row - reach : row + reach, column - reach : column + reach])
+    return out[0], out[1].flip(-1)
 
-    def __init__(self, labels: Sequence[str], widths: Sequence[int] = (32, 64, 128)) -> None:
+
+class EyeClassifier(nn.Module):
+    """Photographs to one probability per disease. Both eyes pass the same blocks, and are compared at the end."""
+
+    def __init__(self, labels: Sequence[str], widths: Sequence[int] = (32, 64, 128), hidden: int = 128) -> None:
         super().__init__()
-        self.config = {"labels": list(labels), "widths": list(widths)}
+        self.config = {"labels": list(labels), "widths": list(widths), "hidden": hidden}
         self.labels = tuple(labels)
-        self.enter = nn.Conv2d(12, widths[0], 3, padding=1)
+        self.enter = nn.Conv2d(3, widths[0], 3, padding=1)
         self.blocks = nn.ModuleList(_Block(a, b) for a, b in zip([widths[0], *widths], widths, strict=False))
         self.norm = nn.GroupNorm(8, widths[-1])
-        # Pooled to four by two places: left, right and middle are not the same.
-        self.head = nn.Linear(8 * widths[-1], len(self.labels))
+        self.compare = nn.Linear(8 * widths[-1], hidden)
+        self.head = nn.Linear(hidden, len(self.labels))
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits; differentiable."""
-        eyes = functional.pixel_unshuffle(2 * strip(images) - 1, 2)
+        eyes = torch.cat(each_eye(2 * images - 1))
         x = self.enter(eyes.contiguous(memory_format=torch.channels_last))
         for i, block in enumerate(self.blocks):
             x = block(functional.avg_pool2d(x, 2) if i else x)
-        pooled = functional.adaptive_max_pool2d(functional.silu(self.norm(x)), (2, 4)).flatten(1)
-        logits: Tensor = self.head(functional.dropout(pooled, 0.2, self.training))
+        pooled = functional.adaptive_max_pool2d(functional.silu(self.norm(x)), 2).flatten(1)
+        both = functional.dropout(torch.cat(pooled.chunk(2), 1), 0.2, self.training)
+        logits: Tensor = self.head(functional.silu(self.compare(both)))
         return logits
 
     @batched
