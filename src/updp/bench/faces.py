@@ -593,20 +593,26 @@ def bench_faces(
     visits: int = 2,
     taught: int = 240,
     seed: int = 0,
+    part: tuple[int, int] | None = None,
     say: Say = print,
 ) -> dict[str, Any]:
-    """Measure every setting; ``faces.json`` and ``faces.md`` go to ``out``. The same call resumes."""
+    """Measure every setting; ``faces.json`` and ``faces.md`` go to ``out``. The same call resumes.
+
+    With a ``part`` (which, of how many) a share of the settings is measured, and no table is written.
+    """
     from updp.models import load_pack
 
     models = load_pack(pack or PACK)
     todo = settings(list(methods) or every_method(), None, None)
+    if part is not None:
+        todo = todo[part[0] - 1 :: part[1]]
     private(out)
     clinic = take(
         sources, int(models.info["size"]), people=people, visits=visits, taught=taught, seed=seed, cache=out / ".cache"
     )
     say(f"{len(clinic.visits)} visits of {len(clinic.names)} people; {len(clinic.taught)} photographs teach")
     bench: Bench | None = None
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {}  # by setting
     folder = out / "settings"
     private(folder)
     for setting in todo:
@@ -617,6 +623,8 @@ def bench_faces(
             write_bytes(path, json.dumps({"label": setting.label, **figures}).encode())
         facts[setting.label] = json.loads(path.read_bytes())
         say(f"{setting.label}: {facts[setting.label]['diseases']['frozen']['All']}")
+    if part is not None:
+        return facts
     brute = folder / "brute-force.json"
     if not brute.exists() and any(setting.name == "fit" for setting in todo):
         from updp.methods import make_method

@@ -118,14 +118,19 @@ def bench_faces(
     taught: Annotated[int, typer.Option(min=10, help="Photographs that attackers and judges learn from.")] = 240,
     out: Annotated[Path, typer.Option(help="Where tables go; run again to resume.")] = Path("faces"),
     pack: PackOption = None,
+    part: ShareOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Every face method by its knob on people nobody trained on, beside MedSem-DeID's tables."""
     from updp.bench.faces import bench_faces as measure
 
     methods = planned(method, option, plan)
+    share = _share(part)
     measure(data, out.absolute(), methods=methods, pack=pack, people=people, visits=visits, taught=taught, seed=seed,
-            say=say)  # fmt: skip
+            part=share, say=say)  # fmt: skip
+    if share is not None:
+        add_result(folder=str(out))
+        return
     add_result(folder=str(out), tables=str(out / "faces.md"))
     say(f"tables: {out / 'faces.md'}")
 

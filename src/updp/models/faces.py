@@ -1,7 +1,7 @@
 """Networks of a pack of faces. Photographs are N×3×S×S in [0, 1], in the frame of ``domains.face.frame``.
 
-Disease shows at the eyes, so segmenter and medical encoder look at a strip around them alone, half of the frame's height,
-and the classifier at a square around each.
+Disease shows at the eyes, so segmenter and medical encoder look at a strip around them alone, half of the frame's
+height, and the classifier at a square around each.
 """
 
 from __future__ import annotations

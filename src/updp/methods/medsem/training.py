@@ -39,7 +39,7 @@ CONFIG = StageConfig(steps=6000, batch=8, rate=3e-4, warmup=50, schedule="stable
 MEDICAL, RECOVERED, ADVERSARY, NEAR, APART = 5.0, 10.0, 0.05, 1.0, 4.0
 LITERAL_RECOVERED = 0.1
 _R1_EVERY, _R1 = 8, 1.0
-_WATCHED = 96
+_WATCHED = 48
 _SPREAD_OF = 400  # photographs that the spread of the code is taken from
 
 
