@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     for name in ("--celeba", "--utkface", "--out"):
         parser.add_argument(name, type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1500, help="of the generator of patients")
+    parser.add_argument("--steps", type=int, default=900, help="of the generator of patients")
     parser.add_argument("--pack", default="face128")
     parser.add_argument("--install", action="store_true")
     given = parser.parse_args()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from updp.core.cache import FolderCache, MemoryCache, kept_once, key_of
+from updp.core.cache import Cache, FolderCache, MemoryCache, kept_once, key_of
 from updp.core.markdown import table_lines
 from updp.core.reasons import Refused
 from updp.core.record import Study
@@ -52,11 +52,11 @@ CLASSES = ("Normal", *DISEASES)
 #: The diseases whose lesion is segmented.
 TUMOURS = ("BCC", "SCC")
 #: Steps that a judge of the release learns, from what the judge of real photographs knows.
-STEPS, BATCH, RATE = 80, 24, 5e-4
+STEPS, BATCH, RATE = 60, 16, 5e-4
 #: Recognisers that cost ten times what others do: they look at released photographs, and attack in no other way.
 SLOW = frozenset({"dlib"})
 #: Originals that are recovered, of one person each.
-RECOVERED = 60
+RECOVERED = 40
 _EDITION = "bench faces 1"
 _DRAWS = 1000
 
@@ -270,7 +270,7 @@ def released(
 class Bench:
     """What all settings share: the clinic, the judges, and how the recognisers see the real photographs."""
 
-    def __init__(self, clinic: Clinic, pack: Pack, seed: int, steps: int = STEPS) -> None:
+    def __init__(self, clinic: Clinic, pack: Pack, seed: int, cache: Cache | None = None, steps: int = STEPS) -> None:
         from updp.evaluation.probes.photographs import find_all
 
         self.clinic, self.pack, self.seed, self.steps = clinic, pack, seed, steps
@@ -278,20 +278,39 @@ class Bench:
         self.judge = Judge(pack.classifier)
         visits = clinic.visits
         self.cache = MemoryCache()
+        self.names = recognisers.available()
+        self.quick = [name for name in self.names if name not in SLOW]
         self.found = find_all(visits.films, self.cache)
-        self.real = {
-            name: {
-                "visits": features(name, visits.films),
-                "gallery": features(name, clinic.gallery),
-            }
-            for name in recognisers.available()
-        }
-        self.quick = [name for name in self.real if name not in SLOW]
+        real = self.looked(cache)
+        self.real = {name: {part: real[f"{name} {part}"] for part in ("visits", "gallery")} for name in self.names}
         for name in self.quick:
-            self.real[name]["taught"] = features(name, clinic.taught.films)
+            self.real[name]["taught"] = real[f"{name} taught"]
         self.before = self.judge.named(visits.films)
         rng = np.random.default_rng([seed, *b"pairs"])
         self.other = (clinic.own + rng.integers(1, len(clinic.names), len(visits))) % len(clinic.names)
+
+    def looked(self, cache: Cache | None) -> dict[str, NDArray[Any]]:
+        """How the recognisers see the real photographs."""
+        sides = {"visits": self.clinic.visits.films, "gallery": self.clinic.gallery, "taught": self.clinic.taught.films}
+
+        def asked() -> dict[str, NDArray[Any]]:
+            return {
+                f"{name} {part}": features(name, films)
+                for name in self.names
+                for part, films in sides.items()
+                if name in self.quick or part != "taught"
+            }
+
+        return kept_once(cache or self.cache, key_of(_EDITION, "features", self.names, *sides.values()), asked)
+
+    def seen(self, name: str, films: Films) -> NDArray[np.float32]:
+        """The features of these photographs, which several attacks look at."""
+        key = key_of(name, films)
+        held = self.cache.get(key)
+        if held is None:
+            held = {"features": features(name, films)}
+            self.cache.put(key, held)
+        return held["features"]
 
     def interval(self, values: Any, rows: NDArray[np.bool_] | None = None, statistic: Any = mean) -> list[float] | None:
         """A statistic and its interval over people; None with too few of them."""
@@ -336,7 +355,7 @@ class Bench:
         own, people = self.clinic.own, self.clinic.visits.people
         out: dict[str, Any] = {}
         for name, real in self.real.items():
-            new, gallery = features(name, films), real["gallery"]
+            new, gallery = self.seen(name, films), real["gallery"]
             scores = np.concatenate([np.einsum("ij,ij->i", new, gallery[who]) for who in (own, self.other)])
             same = np.arange(2 * len(new)) < len(new)
             right_of = folded(scores, same, np.tile(people, 2), self.seed).reshape(2, -1).mean(0)
@@ -349,7 +368,7 @@ class Bench:
             }
             if name in self.quick:
                 # The attacker learns what a release does to features, on photographs of training people.
-                left = np.concatenate([features(name, learned), new])
+                left = np.concatenate([self.seen(name, learned), new])
                 right = np.concatenate([real["taught"][known], gallery[own]])
                 turned, targets = (side[len(learned) :] for side in mapped(left, right, np.arange(len(learned))))
                 rows = np.zeros((len(gallery), targets.shape[1]), np.float32)
@@ -440,7 +459,7 @@ class Bench:
         made = (images * 255).round().byte().permute(0, 2, 3, 1).numpy()
         out = {}
         for name in self.quick:
-            new, real = features(name, made), self.real[name]
+            new, real = self.seen(name, made), self.real[name]
             out[name] = {
                 "ID distance": self.interval(np.linalg.norm(new - real["visits"], axis=1)),
                 "match": self.interval((new @ real["gallery"].T).argmax(1) == self.clinic.own),
@@ -464,7 +483,8 @@ class Bench:
         for name in self.quick:
             real = self.real[name]
             seen = np.concatenate([real["visits"][there], real["taught"][like]])
-            apart.append(np.linalg.norm(features(name, new) - seen, axis=1))
+            after = np.concatenate([self.seen(name, films)[there], self.seen(name, learned[known])[like[known]]])
+            apart.append(np.linalg.norm(after - seen, axis=1))
         people = np.concatenate([visits.people[there], taught.people[like]])
         members = np.arange(len(people)) >= int(there.sum())
         found = told_apart(apart, members, people, self.seed, _DRAWS)
@@ -505,7 +525,9 @@ class Bench:
                 error = ((new.astype(np.float64) - real) ** 2).mean((1, 2, 3)) / 255**2
                 columns = {"PSNR": -10 * np.log10(np.maximum(error, 1e-9)), "LPIPS": _perceptual(real, new)}
                 for name in self.quick:
-                    columns[f"ID distance {name}"] = np.linalg.norm(features(name, new) - features(name, real), axis=1)
+                    columns[f"ID distance {name}"] = np.linalg.norm(
+                        self.seen(name, new) - self.seen(name, real), axis=1
+                    )
                 columns["disease accuracy"] = self.judge.named(_sized(new, self.side)) == visits.disease[every]
                 for name, values in columns.items():
                     if values is not None:
@@ -618,7 +640,7 @@ def bench_faces(
     for setting in todo:
         path = folder / f"{setting.slug}.json"
         if not path.exists():
-            bench = bench or Bench(clinic, models, seed)
+            bench = bench or Bench(clinic, models, seed, FolderCache(out / ".cache"))
             figures = bench.measured(setting)
             write_bytes(path, json.dumps({"label": setting.label, **figures}).encode())
         facts[setting.label] = json.loads(path.read_bytes())
