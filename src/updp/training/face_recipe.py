@@ -65,6 +65,11 @@ class FacePackConfig(Config):
         if wrong := [role for role in self.roles if role not in ROLES]:
             raise BadConfig(unknown("role of a pack of faces", wrong[0], ROLES))
 
+    def as_dict(self) -> dict[str, Any]:
+        """Without what concerns roles that the pack does not hold."""
+        left_out = {name for role in ROLES if role not in self.roles for name in (role, f"{role}_model")}
+        return {name: value for name, value in super().as_dict().items() if name not in left_out}
+
 
 class FaceRecipe(StagesOf):
     """The stages over one corpus of faces and one run folder."""
