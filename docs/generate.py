@@ -219,6 +219,14 @@ def _mema(facts: Any) -> str:
     return "\n".join(out)
 
 
+def _medsem(facts: Any) -> str:
+    """What a training said of people who validate, beside what the paper prints."""
+    from updp.core.markdown import table_lines
+
+    rows = [[name, f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"] for name, value in facts["figures"].items()]
+    return "\n".join(table_lines(["figure", "value"], rows))
+
+
 #: Steps whose figures are data; of the others the tables that they printed are kept.
 _TABLES: dict[str, Callable[[Any], str]] = {
     "evidence": _evidence,
@@ -234,7 +242,7 @@ _TABLES: dict[str, Callable[[Any], str]] = {
     "rate": _rate,
 }
 #: The same of `performance/faces.py`.
-_FACES: dict[str, Callable[[Any], str]] = {"faces": _faces, "mema": _mema}
+_FACES: dict[str, Callable[[Any], str]] = {"faces": _faces, "mema": _mema, "medsem": _medsem}
 
 
 def certificate() -> str:
