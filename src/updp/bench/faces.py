@@ -497,7 +497,7 @@ class Bench:
     def _recovered(self, method: Any, files: list[Any], words: list[bytes]) -> dict[str, Any]:
         """What comes back of one visit of each person, up to a number."""
         visits = self.clinic.visits
-        first = np.unique(visits.people, return_index=True)[1]
+        first = np.sort(np.unique(visits.people, return_index=True)[1])
         rows = [int(n) for n in first if files[n] is not None][:RECOVERED]
         side = len(files[rows[0]])
         own = []
