@@ -88,7 +88,7 @@ def result_pages() -> dict[str, str]:
     A table stands between ``<!-- NAME: … -->`` and ``<!-- end of NAME -->``.
     """
     made = {}
-    for page in ("results.md", "results-updp.md"):
+    for page in ("results.md", "results-updp.md", "results-faces.md"):
         text = (DOCS / page).read_text("utf-8")
         for name in re.findall(r"^<!-- end of ([\w-]+) -->$", text, re.MULTILINE):
             head, _, rest = text.partition(f"<!-- {name}:")
@@ -106,7 +106,8 @@ def table_of(name: str) -> str:
     if not path.is_file():
         return _ABSENT
     facts = json.loads(path.read_bytes())
-    tables = _TABLES[name](facts) if name in _TABLES else "\n".join(facts["lines"])
+    known = _TABLES | _FACES
+    tables = known[name](facts) if name in known else "\n".join(facts["lines"])
     return f"`{facts['command']}`\n\n{tables.strip()}\n\n"
 
 
@@ -187,6 +188,59 @@ def _evidence(facts: Any) -> str:
     return f"{picture}\n\n{_methods('evidence', 'identity', 'privdiff')(facts)}"
 
 
+def _faces(facts: Any) -> str:
+    from updp.bench.faces import markdown
+    from updp.bench.tables import on_whom
+
+    about = facts["about"]
+    brute, people = about["brute force"], next(iter(facts["settings"].values()))["identity"]
+    apart = ", ".join(f"{one['of two people'][0]:.3f} ({name})" for name, one in people.items())
+    words = [
+        on_whom(about).replace("films", "photographs").replace("patients", "people"),
+        f"Two different people are {apart} apart. Attackers and judges that adapt learned on {about['taught']}",
+        "released photographs of training people.",
+    ]
+    if brute:
+        tried = f"{brute['passwords']} passwords of `fit` are tried on one photograph in {brute['seconds']:.0f} s"
+        words.append(f"All {tried} of one core.")
+    return "\n".join(words) + "\n\n" + markdown(facts)
+
+
+def _mema(facts: Any) -> str:
+    """Tables 1 and 2 of MedSem-DeID, ours and as printed."""
+    from updp.bench.faces import published
+    from updp.core.markdown import table_lines
+
+    theirs, out = published(), []
+    names = [name for name in facts["thresholds"]]
+    rows = [[way, *(f"{100 * shares[name]:.1f} %" for name in (*names, "average"))]
+            for way, shares in facts["leakage"].items()]  # fmt: skip
+    out += ["### Table 1: samples nearer to a patient than one in a thousand strangers", ""]
+    out += table_lines(["sampled", *names, "average"], rows)
+    out += ["As printed:", "", *table_lines(theirs["mema"]["heads"], theirs["mema"]["rows"])]
+    measures = list(facts["distance"]["guided"])
+    rows = [
+        [way, *("–" if shares[name] is None else f"{shares[name]:.3f}" for name in measures)]
+        for way, shares in facts["distance"].items()
+    ]
+    out += ["### Table 2: distance of the set to the clinic", "", *table_lines(["drawn", *measures], rows)]
+    out += ["As printed (Wasserstein throughout):", ""]
+    out += table_lines(theirs["distance"]["heads"], theirs["distance"]["rows"])
+    out.append(
+        f"{facts['written']} photographs were written, {facts['tumours']} of them with a mask of their tumour; "
+        f"{facts['dropped']} were rejected as too near to a patient."
+    )
+    return "\n".join(out)
+
+
+def _medsem(facts: Any) -> str:
+    """What a training said of people who validate, beside what the paper prints."""
+    from updp.core.markdown import table_lines
+
+    rows = [[name, f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"] for name, value in facts["figures"].items()]
+    return "\n".join(table_lines(["figure", "value"], rows))
+
+
 #: Steps whose figures are data; of the others the tables that they printed are kept.
 _TABLES: dict[str, Callable[[Any], str]] = {
     "evidence": _evidence,
@@ -203,6 +257,8 @@ _TABLES: dict[str, Callable[[Any], str]] = {
     "privdiff-path": _privdiff_path,
     "drafts": _methods("skill"),
 }
+#: The same of `performance/faces.py`.
+_FACES: dict[str, Callable[[Any], str]] = {"faces": _faces, "mema": _mema, "medsem": _medsem}
 
 
 def certificate() -> str:

@@ -9,6 +9,7 @@ import torch
 from tests.training import small_faces
 from updp.domains.face.labels import DISEASES
 from updp.models import load_pack
+from updp.training.config import BadConfig
 from updp.training.face_recipe import FacePackConfig, train_face_pack
 from updp.training.face_stages import as_tensor
 
@@ -59,3 +60,12 @@ def test_people_of_two_splits_are_others(split):
     rest = set(corpus.patients[np.flatnonzero(corpus.splits != split)].tolist())
     assert own
     assert not own & rest
+
+
+def test_a_pack_holds_the_roles_that_are_asked_for_and_its_card_no_other(tmp_path):
+    config = small_faces.CONFIG.but(roles=["segmenter"])
+    made = train_face_pack(small_faces.corpus(), tmp_path / "few", config, say=lambda line: None)
+    assert set(made.info["roles"]) == {"autoencoder", "segmenter"}
+    assert not {"identity", "classifier", "space_model"} & set(made.info["recipe"])
+    with pytest.raises(BadConfig, match="role of a pack of faces"):
+        small_faces.CONFIG.but(roles=["gaze"])

@@ -103,6 +103,38 @@ def bench_methods(
     say(f"tables: {out / 'methods.md'}")
 
 
+@bench_app.command("faces")
+def bench_faces(
+    data: SourcesOption,
+    method: Annotated[list[str] | None, typer.Option(help="A method; may be given several times. Default: all.")] = (
+        None
+    ),
+    option: OptionOption = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Methods with options and strengths of their own (TOML), instead of --method.")
+    ] = None,
+    people: Annotated[int, typer.Option(min=10, help="Reserved people, at most.")] = 1000,
+    visits: Annotated[int, typer.Option(min=1, help="Photographs of each beside the ID photo, at most.")] = 2,
+    taught: Annotated[int, typer.Option(min=10, help="Photographs that attackers and judges learn from.")] = 240,
+    out: Annotated[Path, typer.Option(help="Where tables go; run again to resume.")] = Path("faces"),
+    pack: PackOption = None,
+    part: ShareOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Every face method by its knob on people nobody trained on, beside MedSem-DeID's tables."""
+    from updp.bench.faces import bench_faces as measure
+
+    methods = planned(method, option, plan)
+    share = _share(part)
+    measure(data, out.absolute(), methods=methods, pack=pack, people=people, visits=visits, taught=taught, seed=seed,
+            part=share, say=say)  # fmt: skip
+    if share is not None:
+        add_result(folder=str(out))
+        return
+    add_result(folder=str(out), tables=str(out / "faces.md"))
+    say(f"tables: {out / 'faces.md'}")
+
+
 def _share(text: str | None) -> tuple[int, int] | None:
     """``2/5`` as numbers."""
     if text is None:

@@ -1,7 +1,7 @@
 """`updp demo` and `updp virtual`: demonstrations on invented patients, and the patients themselves."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -115,7 +115,8 @@ def mema_build(
     clinic: Annotated[Path, typer.Argument(help="The clinic's photographs: a source of faces with diseases.")],
     out: Annotated[Path, typer.Argument(help="Where to put the set.")],
     public: Annotated[Path, typer.Option(help="Public faces, whose features are injected: a source of faces.")],
-    pack: Annotated[str | None, typer.Option(help="Model pack of faces: a name or a folder.")] = None,
+    pack: Annotated[str | None, typer.Option(help="Model pack with a space of faces: a name or a folder.")] = None,
+    masks: Annotated[str, typer.Option(help="Pack of faces that masks tumours; empty: no masks.")] = "face128",
     images: Annotated[
         int, typer.Option(min=1, help="Photographs to draw; those too near to a patient are left out.")
     ] = 200,
@@ -134,6 +135,9 @@ def mema_build(
 
     config = replace(CONFIG, seed=seed, steps=steps or CONFIG.steps)
     space = load_pack(pack or SPACE_PACK).role("space")
-    figures = build(clinic, public, out, space, seed=seed, images=images, judged=judged, config=config, say=say)
+    segmenter: Any = load_pack(masks).role("segmenter") if masks else None
+    figures = build(
+        clinic, public, out, space, seed=seed, images=images, judged=judged, config=config, segmenter=segmenter, say=say
+    )
     add_result(folder=str(out), **figures)
     say(f"{figures['written']} photographs in {out}, {figures['dropped']} left out as too near to a patient")

@@ -98,11 +98,16 @@ def train_method(
     pack: Annotated[str | None, typer.Option(help="The model pack to learn with: a name or a folder.")] = None,
     run: Annotated[Path | None, typer.Option(help="Folder for checkpoints; default: OUT.run.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps, instead of the recipe's.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of the network or its losses, as key=value; may be given several times."),
+    ] = None,
 ) -> None:
     """Train a method that learns; run again to resume from its checkpoint."""
+    from updp.cli.console import read_options
     from updp.methods.train import train_method as train
 
     settings = {} if steps is None else {"steps": steps}
-    train(name, data, out, pack=pack, run=run, settings=settings, say=say)
+    train(name, data, out, pack=pack, run=run, settings=settings, model=read_options(model or ()), say=say)
     add_result(method=name, folder=str(out))
     say(f"weights of {name} written to {out}; use them with option weights = {str(out)!r} and the same pack")

@@ -1,7 +1,7 @@
 """Networks of a pack of faces. Photographs are N×3×S×S in [0, 1], in the frame of ``domains.face.frame``.
 
-Disease shows at the eyes, so classifier, segmenter and medical encoder look at a strip around them alone: half of the
-frame's height, an eighth of the work of the whole.
+Disease shows at the eyes, so segmenter and medical encoder look at a strip around them alone, half of the frame's
+height, and the classifier at a square around each.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from updp.domains.face.frame import GOAL
 from updp.models.images import batched
 from updp.models.layers import zeroed
 
@@ -107,27 +108,53 @@ class EyeUNet(nn.Module):
         return functional.pixel_shuffle(self.out(functional.silu(x)), 2)
 
 
-class EyeClassifier(nn.Module):
-    """Photographs to one probability per disease."""
+def each_eye(images: Tensor) -> tuple[Tensor, Tensor]:
+    """A square around either eye, the right one mirrored: N×3×S/4×S/4 each."""
+    side = images.shape[-1]
+    reach = side // 8
+    out = []
+    for x, y in GOAL[:2]:
+        # A little lower than the eye: tumours grow on the lower lid.
+        column, row = round(float(x) * side), round((float(y) + 0.015) * side)
+        out.append(images[..., row - reach : row + reach, column - reach : column + reach])
+    return out[0], out[1].flip(-1)
 
-    def __init__(self, labels: Sequence[str], widths: Sequence[int] = (32, 64, 128)) -> None:
+
+class EyeClassifier(nn.Module):
+    """Photographs to one probability per disease. Both eyes pass the first three layers of AlexNet (Krizhevsky et al.
+    2012), which keep what they learned from ImageNet, and are compared by a head: eyes are too few to learn to see."""
+
+    #: Pixels of an eye as the trunk sees it, and the mean and spread of the colours that it was trained with.
+    SEEN = 112
+    COLOUR, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+    def __init__(
+        self, labels: Sequence[str], widths: Sequence[int] = (64, 192, 384), narrow: int = 48, hidden: int = 128
+    ) -> None:
         super().__init__()
-        self.config = {"labels": list(labels), "widths": list(widths)}
+        self.config = {"labels": list(labels), "widths": list(widths), "narrow": narrow, "hidden": hidden}
         self.labels = tuple(labels)
-        self.enter = nn.Conv2d(12, widths[0], 3, padding=1)
-        self.blocks = nn.ModuleList(_Block(a, b) for a, b in zip([widths[0], *widths], widths, strict=False))
-        self.norm = nn.GroupNorm(8, widths[-1])
-        # Pooled to four by two places: left, right and middle are not the same.
-        self.head = nn.Linear(8 * widths[-1], len(self.labels))
+        one, two, three = widths
+        self.trunk = nn.ModuleList(
+            [nn.Conv2d(3, one, 11, 4, 2), nn.Conv2d(one, two, 5, padding=2), nn.Conv2d(two, three, 3, padding=1)]
+        ).requires_grad_(False)
+        self.narrow = nn.Conv2d(two + three, narrow, 1)
+        self.compare = nn.Linear(2 * narrow * 6**2, hidden)
+        self.head = nn.Linear(hidden, len(self.labels))
+
+    def maps(self, images: Tensor) -> Tensor:
+        """What the trunk sees of both eyes, of unit length at every place; differentiable."""
+        eyes = functional.interpolate(torch.cat(each_eye(images)), (self.SEEN, self.SEEN), mode="bicubic")
+        x = (eyes - eyes.new_tensor(self.COLOUR)[:, None, None]) / eyes.new_tensor(self.SPREAD)[:, None, None]
+        x = functional.max_pool2d(functional.relu(self.trunk[0](x)), 3, 2)
+        x = functional.max_pool2d(functional.relu(self.trunk[1](x)), 3, 2)
+        return torch.cat([functional.normalize(y, dim=1) for y in (x, functional.relu(self.trunk[2](x)))], 1)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits; differentiable."""
-        eyes = functional.pixel_unshuffle(2 * strip(images) - 1, 2)
-        x = self.enter(eyes.contiguous(memory_format=torch.channels_last))
-        for i, block in enumerate(self.blocks):
-            x = block(functional.avg_pool2d(x, 2) if i else x)
-        pooled = functional.adaptive_max_pool2d(functional.silu(self.norm(x)), (2, 4)).flatten(1)
-        logits: Tensor = self.head(functional.dropout(pooled, 0.2, self.training))
+        seen = functional.relu(self.narrow(6 * self.maps(images))).flatten(1)
+        both = functional.dropout(torch.cat(seen.chunk(2), 1), 0.3, self.training)
+        logits: Tensor = self.head(functional.relu(self.compare(both)))
         return logits
 
     @batched

@@ -12,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from updp.core.global_state import seeded
+from updp.core.registry import unknown
 from updp.models.face_space import FaceSpace, fit_space
 from updp.models.faces import ColourBlocks
 from updp.models.pack import Pack
 from updp.training.card import describe_pack
-from updp.training.config import Config
+from updp.training.config import BadConfig, Config
 from updp.training.face_stages import DenoiserStage, DiseaseStage, IdentityStage, LesionStage, Teacher, as_tensor
 from updp.training.faces import FaceCorpus, prepare_faces
 from updp.training.loop import StageConfig, read_checkpoint
@@ -24,6 +25,8 @@ from updp.training.recipe import Say, StagesOf, export_pack
 
 #: Photographs that the components of blocks are taken from.
 _BLOCKS_OF = 1000
+#: What a pack of faces may hold; the code it always does.
+ROLES = ("medical", "classifier", "segmenter", "identity", "space")
 
 _IDENTITY = StageConfig(steps=3000, batch=32, rate=1e-3, warmup=50, average=0.995)
 _CLASSIFIER = StageConfig(steps=2000, batch=32, rate=1e-3, warmup=50, average=0.995)
@@ -38,6 +41,7 @@ class FacePackConfig(Config):
     name: str = "face128"
     size: int = 128
     seed: int = 0
+    roles: Sequence[str] = ROLES  # what the pack holds beside the code
     licence: str = (
         "non-commercial research: learned from CelebA, UTKFace and a recogniser of the InsightFace project"
     )
@@ -56,6 +60,15 @@ class FacePackConfig(Config):
     classifier: StageConfig = _CLASSIFIER
     segmenter: StageConfig = _SEGMENTER
     medical: StageConfig = _MEDICAL
+
+    def __post_init__(self) -> None:
+        if wrong := [role for role in self.roles if role not in ROLES]:
+            raise BadConfig(unknown("role of a pack of faces", wrong[0], ROLES))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Without what concerns roles that the pack does not hold."""
+        left_out = {name for role in ROLES if role not in self.roles for name in (role, f"{role}_model")}
+        return {name: value for name, value in super().as_dict().items() if name not in left_out}
 
 
 class FaceRecipe(StagesOf):
@@ -93,18 +106,25 @@ class FaceRecipe(StagesOf):
     def all(self, stop_after: float | None = None) -> dict[str, Any]:
         """Every role, trained or read back."""
         own = self.config
-        teacher = self.teacher or taught_by(own.recogniser)
+
+        def identity() -> IdentityStage:
+            teacher = self.teacher or taught_by(own.recogniser)
+            return IdentityStage(self.corpus, own.identity, own.identity_model, teacher, self.directory, own.taught)
+
         stages: dict[str, Any] = {
             "medical": lambda: DenoiserStage(self.corpus, own.medical, own.medical_model),
             "classifier": lambda: DiseaseStage(self.corpus, own.classifier, own.classifier_model),
             "segmenter": lambda: LesionStage(self.corpus, own.segmenter, own.segmenter_model),
-            "identity": lambda: IdentityStage(
-                self.corpus, own.identity, own.identity_model, teacher, self.directory, own.taught
-            ),
+            "identity": identity,
         }
-        made = {role: self._run(stage(), getattr(own, role), stop_after) for role, stage in stages.items()}
+        made = {
+            role: self._run(stage(), getattr(own, role), stop_after)
+            for role, stage in stages.items()
+            if role in own.roles
+        }
         code = self.code()
-        return {"autoencoder": code, "space": self.space(code), **made}
+        space = {"space": self.space(code)} if "space" in own.roles else {}
+        return {"autoencoder": code, **space, **made}
 
 
 def taught_by(recogniser: str) -> Teacher:

@@ -148,7 +148,14 @@ class DiseaseStage(FaceStage):
     name = "classifier"
 
     def build(self) -> EyeClassifier:
-        return EyeClassifier(DISEASES, **self.model)
+        from updp.models.lpips import installed_weights, read_trunk
+
+        made = EyeClassifier(DISEASES, **self.model)
+        if not self.model:  # of AlexNet's own sizes
+            for layer, (kernel, bias) in zip(made.trunk, read_trunk(installed_weights()), strict=False):
+                layer.weight.copy_(kernel)  # type: ignore[operator]
+                layer.bias.copy_(bias)  # type: ignore[operator]
+        return made
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:
         rows = self.draw(rng)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Share of people without a disease; the others are spread evenly over the diseases.
 NORMAL = 0.125
 PHOTOGRAPHS = 3
-COLUMNS = ("film_id", "patient_id", "image", "labels", "sex", "mask")
+COLUMNS = ("film_id", "patient_id", "image", "labels", "sex", "age", "mask")
 
 
 class BadClinic(ValueError):
@@ -45,6 +45,7 @@ class Sitter:
     name: str
     sex: Sex | None
     photographs: tuple[tuple[NDArray[np.float32], NDArray[Any]], ...]  # pixels, and 106 landmarks
+    age: int | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class _Source:
                 taken.append((found.pixels, points))
             if taken:
                 given += 1
-                yield Sitter(f"person-{number:05d}", studies[0].sex, tuple(taken))
+                yield Sitter(f"person-{number:05d}", studies[0].sex, tuple(taken), studies[0].age)
 
 
 def _photographed(
@@ -186,6 +187,7 @@ def _photographed(
         Image.fromarray(np.round(shown * 255).astype(np.uint8)).save(picture, "JPEG", quality=int(rng.integers(88, 96)))
         write_bytes(out / "images" / f"{name}.jpg", picture.getvalue())
         row = {"film_id": name, "patient_id": sitter.name, "image": f"images/{name}.jpg", "sex": sitter.sex or ""}
+        row["age"] = "" if sitter.age is None else str(sitter.age)
         row |= {"labels": "Normal" if sign is None else f"{sign.disease}|{sign.grade}", "mask": ""}
         if sign is not None:
             write_bytes(out / "masks" / f"{name}.png", encode_png(mask.astype(np.float32)))

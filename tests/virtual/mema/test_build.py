@@ -110,3 +110,42 @@ def test_guided_sampling_is_nearer_to_the_clinic_than_chance():
     assert mema.variation(drawn.disease, clinic.disease) == 0
     assert mema.variation(free.disease, clinic.disease) > 0.5
     assert set(public.sex[drawn.public]) <= set(clinic.sex)
+
+
+class Square(torch.nn.Module):
+    """A segmenter that finds a square of a given side in every second photograph."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def masks(self, images: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros(len(images), 1, *images.shape[-2:])
+        out[::2, :, 10 : 10 + self.side, 10 : 10 + self.side] = 1
+        return out
+
+
+@pytest.mark.parametrize(("side", "masked"), [(5, 2), (0, 0), (16, 0)])
+def test_only_tumours_of_their_size_get_masks(side, masked):
+    films = np.zeros((6, small_faces.SIDE, small_faces.SIDE, 3), np.uint8)
+    which = [DISEASES.index(name) for name in ("BCC", "SCC", "TAO", "SCC", "BCC", "Ptosis")]
+    wanted = mema.Wanted(np.array(which), np.zeros(6, int), np.zeros(6, int))
+    found = mema.masks_of(films, wanted, Square(side))
+    assert len(found) == masked
+    assert set(found) <= {0, 1, 3, 4}
+    assert mema.masks_of(films, wanted, None) == {}
+
+
+def test_masks_stand_beside_the_photographs_and_the_set_still_opens_as_mema(tmp_path, space, monkeypatch):
+    from updp.sources import open_source
+
+    monkeypatch.setattr(mema, "read_people", lambda path, side: people(6, 6 if path.name == "public" else 0))
+    out = tmp_path / "set"
+    figures = mema.build(
+        tmp_path / "clinic", tmp_path / "public", out, space, seed=3, images=40, judged=4, config=QUICK, model=SMALL,
+        recognisers={}, segmenter=Square(5), say=lambda line: None,
+    )  # fmt: skip
+    masks = {path.relative_to(out / "masks") for path in (out / "masks").rglob("*.png")}
+    assert len(masks) == figures["tumours"] > 0
+    assert all((out / path).exists() and path.parent.name in mema.TUMOURS for path in masks)
+    assert len([study for study in open_source(out, domain="face")]) == figures["written"]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from updp.core.record import Study
 
 
-#: Names of the model pack of faces, and of the pack of method weights that learned with it. Neither ships with updp.
+#: Names of the model pack of faces, and of the pack of method weights that learned with it; both are in the distribution
+#: updp-packs.
 PACK, METHOD_WEIGHTS = "face128", "face128-methods"
 #: The pack with the space of faces alone; it is in the distribution updp-packs.
 SPACE_PACK = "face128-space"
@@ -49,6 +50,6 @@ FACE = Photographs(
     views=("FRONTAL",),
     stations=("read", "screen", "pseudonymise"),
     attributes=("view", "labels", "sex", "age", "date"),
-    probes=("record", "faces", "reversal", "face diagnosis", "face landmarks"),
+    probes=("record", "faces", "face membership", "reversal", "face diagnosis", "face landmarks"),
     questions=("record", "film", "membership", "utility"),
 )

@@ -34,6 +34,7 @@ PROBES: Registry[type[Probe]] = Registry(
         "images": "updp.evaluation.probes.utility.fidelity:Images",
         "image-text": "updp.evaluation.probes.utility.fidelity:ImageText",
         "faces": "updp.evaluation.probes.attacks.faces:Faces",
+        "face membership": "updp.evaluation.probes.attacks.face_membership:FaceMembership",
         "reversal": "updp.evaluation.probes.attacks.reversal:Reversal",
         "face diagnosis": "updp.evaluation.probes.utility.face_signs:FaceDiagnosis",
         "face landmarks": "updp.evaluation.probes.utility.face_signs:FaceLandmarks",

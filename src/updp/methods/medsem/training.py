@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from updp.domains.face.frame import GOAL
 from updp.methods.invented_face.passwords import LENGTH, faces_of, token_of
 from updp.methods.medsem import veil
 from updp.methods.medsem.network import MedSemNet
@@ -39,7 +40,7 @@ CONFIG = StageConfig(steps=6000, batch=8, rate=3e-4, warmup=50, schedule="stable
 MEDICAL, RECOVERED, ADVERSARY, NEAR, APART = 5.0, 10.0, 0.05, 1.0, 4.0
 LITERAL_RECOVERED = 0.1
 _R1_EVERY, _R1 = 8, 1.0
-_WATCHED = 96
+_WATCHED = 48
 _SPREAD_OF = 400  # photographs that the spread of the code is taken from
 
 
@@ -100,6 +101,7 @@ class MedSemStage:
             "side": int(pack.info["size"]), "channels": code.channels, "medical": list(medical.widths), **settings
         }  # fmt: skip
         self.medical = medical
+        self.recogniser = recogniser
         self.identity: Any = recognisers.differentiable(recogniser) if recogniser else pack.identity
         self.rows = corpus.rows("train")
         self.watched = np.sort(np.random.default_rng(0).permutation(corpus.rows("val"))[:_WATCHED])
@@ -229,12 +231,13 @@ class MedSemStage:
 
     @torch.no_grad()
     def validate(self, module: nn.Module) -> dict[str, float]:
-        """At strength 1, from eight bits: identity before, after and recovered, diseases, recovery."""
+        """At strength 1, from eight bits: identity before, after and recovered, diseases, recovery; and what the joined
+        faces are that the networks begin with. Recognisers that took no part say how far apart faces are, too."""
         if not len(self.watched):
             return {}
         bare: Any = module
         rng = np.random.default_rng(0)
-        films, made, back, wrong = [], [], [], []
+        films, made, back, wrong, begun = [], [], [], [], []
         for part in np.array_split(self.watched, -(-len(self.watched) // 16)):
             photos = as_tensor(self.corpus.films[part])
             faces, tokens, secret = self.passwords(len(photos), rng, torch.device("cpu"))
@@ -244,14 +247,16 @@ class MedSemStage:
             out = (out * 255).round() / 255
             others, keys, numbers = self.passwords(len(photos), rng, torch.device("cpu"))
             films.append(photos)
+            begun.append(blend(photos, faces, torch.ones(len(photos))))
             made.append(out)
             back.append(bare.net.decrypt(self.pack, out, faces, tokens, secret))
             wrong.append(bare.net.decrypt(self.pack, out, others, keys, numbers))
-        real, new, again, other = (torch.cat(x) for x in (films, made, back, wrong))
+        real, new, again, other, joined = (torch.cat(x) for x in (films, made, back, wrong, begun))
         who = self._embedded(real)
         truth = self.corpus.labels[self.watched]
         figures = {
             "ID distance": _distance(who, self._embedded(new)),
+            "ID distance, joined": _distance(who, self._embedded(joined)),
             "ID distance recovered": _distance(who, self._embedded(again)),
             "ID distance, wrong password": _distance(who, self._embedded(other)),
             "ID distance of impostors": _distance(who, who.roll(len(who) // 2, 0)),
@@ -259,8 +264,23 @@ class MedSemStage:
             "change": float((new - real).abs().mean()),
             "diseases real": mean_auc(truth, self.pack.classifier.probabilities(real).numpy()),
             "diseases": mean_auc(truth, self.pack.classifier.probabilities(new).numpy()),
+            "diseases, joined": mean_auc(truth, self.pack.classifier.probabilities(joined).numpy()),
         }
+        for name in recognisers.available():
+            if name != self.recogniser:
+                seen = [_embedded_by(name, photos) for photos in (real, new, joined, again)]
+                named = ("", ", joined", " recovered")
+                figures |= {
+                    f"ID distance{how} ({name})": _distance(seen[0], one)
+                    for how, one in zip(named, seen[1:], strict=True)
+                }
+                figures[f"ID distance of impostors ({name})"] = _distance(seen[0], seen[0].roll(len(real) // 2, 0))
         return {name: value for name, value in figures.items() if value == value}
+
+
+def _embedded_by(name: str, photos: Tensor) -> Tensor:
+    films = (photos * 255).round().byte().permute(0, 2, 3, 1).numpy()
+    return torch.from_numpy(recognisers.embed(name, films, np.repeat(GOAL[None] * films.shape[1], len(films), 0)))
 
 
 def _distance(a: Tensor, b: Tensor) -> float:

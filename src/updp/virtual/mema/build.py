@@ -3,6 +3,7 @@
 A generator learns a clinic's patients. Sampled directly it repeats them; with the features of a public face injected,
 at a weight drawn from 0.2 to 0.4, it does less. Diseases, grades, ages and sexes are drawn as the clinic has them. What
 is nearer to a patient than a recogniser's threshold, which one in a thousand pairs of strangers exceeds, is left out.
+Photographs with a tumour get a mask from the segmenter of a pack; those with one are the segmentation subset.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from updp.domains.face.frame import GOAL
 from updp.domains.face.labels import DISEASES, GRADES
 from updp.models.face_patients import PatientDenoiser
 from updp.models.face_space import FaceSpace
+from updp.models.faces import EyeSegmenter
 from updp.training.loop import StageConfig
 from updp.virtual.mema.training import CONFIG, People, latents_of, one_hot, read_people, train_patients
 
@@ -29,6 +31,8 @@ from updp.virtual.mema.training import CONFIG, People, latents_of, one_hot, read
 WEIGHTS, SPLITS = (0.2, 0.4), {"train": 0.80, "val": 0.09, "test": 0.11}
 FALSE_ACCEPTANCE = 1e-3
 _BATCH = 64
+#: Diseases whose lesion is masked, and the share of the frame that a mask covers: less is noise, more is no tumour.
+TUMOURS, COVERED = ("BCC", "SCC"), (5e-4, 0.05)
 
 #: Framed photographs to unit features.
 Recogniser = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
@@ -143,12 +147,14 @@ def build(
     config: StageConfig = CONFIG,
     model: dict[str, Any] | None = None,
     recognisers: dict[str, Recogniser] | None = None,
+    segmenter: EyeSegmenter | None = None,
     run: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Write the set to ``out`` in MeMa's layout, with a card and its figures; gives the figures.
 
-    ``judged`` samples of each way of sampling say how many patients leak. A second call goes on with the training.
+    ``judged`` samples of each way of sampling say how many patients leak. Without a ``segmenter`` there are no masks. A
+    second call goes on with the training.
     """
     if out.exists() and any(out.iterdir()):
         raise BadMema(f"{out} is not empty; choose another folder")
@@ -185,14 +191,36 @@ def build(
         dropped |= rows
     figures["written"], figures["dropped"] = int((~dropped).sum()), int(dropped.sum())
     out.mkdir(parents=True, exist_ok=True)
-    _write(out, films, wanted, dropped, rng)
+    masks = masks_of(films, wanted, segmenter)
+    figures["tumours"] = sum(n in masks for n in np.flatnonzero(~dropped).tolist())
+    _write(out, films, masks, wanted, dropped, rng)
     write_bytes(out / "figures.json", json.dumps(figures, indent=1).encode())
     write_bytes(out / "README.md", _card(figures, len(patients)).encode())
     return figures
 
 
+def masks_of(
+    films: NDArray[np.uint8], wanted: Wanted, segmenter: EyeSegmenter | None
+) -> dict[int, NDArray[np.float32]]:
+    """Masks of the photographs that were drawn with a tumour, where the segmenter finds one of a tumour's size."""
+    from updp.methods.invented_face.method import as_tensor
+
+    rows = np.flatnonzero(np.isin(wanted.disease, [DISEASES.index(name) for name in TUMOURS]))
+    if segmenter is None or not len(rows):
+        return {}
+    found = (segmenter.masks(as_tensor(films[rows])) > 0.5).float().numpy()[:, 0]
+    return {
+        int(n): mask for n, mask in zip(rows, found, strict=True) if COVERED[0] <= float(mask.mean()) <= COVERED[1]
+    }
+
+
 def _write(
-    out: Path, films: NDArray[np.uint8], wanted: Wanted, dropped: NDArray[np.bool_], rng: np.random.Generator
+    out: Path,
+    films: NDArray[np.uint8],
+    masks: dict[int, NDArray[np.float32]],
+    wanted: Wanted,
+    dropped: NDArray[np.bool_],
+    rng: np.random.Generator,
 ) -> None:
     from updp.imaging.encode import encode_png
 
@@ -205,6 +233,10 @@ def _write(
         path = out / str(splits[n]) / name / f"{n:06d}{grade}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, encode_png(film.astype(np.float32) / np.float32(255)))
+        if n in masks:
+            mask = out / "masks" / path.relative_to(out)
+            mask.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(mask, encode_png(masks[n]))
 
 
 def _card(figures: dict[str, Any], photographs: int) -> str:
@@ -215,6 +247,7 @@ def _card(figures: dict[str, Any], photographs: int) -> str:
         "photograph is of a person; each was drawn in a linear space of faces and is smooth, as such faces are.",
         "",
         f"{figures['written']} photographs; {figures['dropped']} were rejected: too near to a patient.",
+        f"{figures['tumours']} with a tumour have a mask (below `masks`), as a network found it.",
         "",
         "| sampled | recogniser | nearest patient within the threshold |",
         "|---|---|---|",

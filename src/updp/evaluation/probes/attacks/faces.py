@@ -94,9 +94,9 @@ def train(sight: Sight, exhibit: Exhibit, protocol: Protocol, seed: int) -> Link
         adapted = f"{name}, adapted"
         scores = []
         for learn, test in (half, half[::-1]):
-            left, right = _mapped(released, real, np.array(learn))
+            left, right = mapped(released, real, np.array(learn))
             scores.append(_auc(left, right, exhibit, np.array(test), protocol, seed))
-        ways[adapted], held[adapted] = _mapped(released, real, rows), float(np.mean(scores))
+        ways[adapted], held[adapted] = mapped(released, real, rows), float(np.mean(scores))
     weights = {name: max(0.0, 2 * value - 1) ** 2 for name, value in held.items()}
     if not any(weights.values()):
         weights = dict.fromkeys(weights, 1.0)  # nothing was learned about which is best
@@ -106,15 +106,20 @@ def train(sight: Sight, exhibit: Exhibit, protocol: Protocol, seed: int) -> Link
     return Linker(left, right, tuple(counted), held, len(people))
 
 
-def _mapped(released: Floats, real: Floats, rows: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Released features brought to where real ones of the same photograph are, by ridge regression on these rows."""
-    x, y = released[rows].astype(np.float64), real[rows].astype(np.float64)
-    centre, goal = x.mean(0), y.mean(0)
+def predicted(given: Floats, wanted: Floats, rows: NDArray[Any]) -> NDArray[np.float64]:
+    """What ridge regression on these rows says of ``wanted``, less its mean over them, for all rows of ``given``."""
+    x, y = given[rows].astype(np.float64), wanted[rows].astype(np.float64)
+    centre = x.mean(0)
     gram = (x - centre) @ (x - centre).T
     ridge = RIDGE * np.trace(gram) / max(1, len(rows))
-    dual = np.linalg.solve(gram + max(ridge, 1e-9) * np.eye(len(rows)), y - goal)
-    left = ((released - centre) @ (x - centre).T) @ dual
-    return unit(left.astype(np.float32)), unit((real - goal).astype(np.float32))
+    dual = np.linalg.solve(gram + max(ridge, 1e-9) * np.eye(len(rows)), y - y.mean(0))
+    return np.asarray(((given - centre) @ (x - centre).T) @ dual)
+
+
+def mapped(released: Floats, real: Floats, rows: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Released features brought to where real ones of the same photograph are, as learned on these rows."""
+    left = predicted(released, real, rows)
+    return unit(left.astype(np.float32)), unit((real - real[rows].astype(np.float64).mean(0)).astype(np.float32))
 
 
 def _standard(left: Floats, right: Floats, rows: NDArray[Any], weight: float) -> tuple[Floats, Floats]:

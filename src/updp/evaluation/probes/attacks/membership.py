@@ -106,37 +106,9 @@ class Membership(Probe):
         # The question is about patients: an attacker who has films and reports of a patient uses them together.
         losses, patients = by_mean(self._losses(features, chosen), exhibit.patients[chosen])
         inside = np.isin(patients, exhibit.patients[chosen[members[chosen]]])
-        scores = {
-            "loss threshold": -losses.mean(1),
-            "likelihood ratio": likelihood_ratio(losses, inside, patients, np.random.default_rng(seed)),
-        }
-        out: list[Measurement] = []
         about = {"members_are": how, "members": int(inside.sum()), "non_members": int((~inside).sum())}
         about |= {"films": len(chosen), "asked": "with the film's report or labels as prompt, and without"}
-        wide: list[Measurement] = []
-        options: dict[str, Any] = {"chance": 0.5, "better": "closer to chance", "seed": seed}
-        for attacker, score in scores.items():
-            detail = {**about, "roc": roc_points(inside, score)}
-            rows = (patients, inside, score)
-            area = {**options, "attacker": attacker}
-            out.append(measure(METRICS[0], auc, *rows, draws=budget.draws, detail=detail, **area))
-            if (~inside).sum() >= 100:
-
-                def low(y: Any, s: Any, weights: Any = None) -> Any:
-                    return tpr_at_fpr(y, s, 0.01, weights)
-
-                rate = {**area, "chance": 0.01, "better": "lower"}
-                name = "membership TPR at 0.01 FPR"
-                out.append(measure(name, low, *rows, draws=budget.draws, detail=about, **rate))
-            wide.append(fold(measure(METRICS[0], auc, *rows, draws=2000, level=0.975, **area), METRICS[1]))
-        measured = [m for m in wide if m.measured]
-        if not measured:
-            return [*out, *absent(METRICS[1:], str(wide[0].reason), chance=0.5)]
-        top = max(measured, key=lambda m: m.value)
-        correction = "Bonferroni over two attacks: each interval at level 0.975"
-        low_end, high_end = max(m.low for m in measured), max(m.high for m in measured)
-        detail = {**top.detail, **about, "correction": correction}
-        return [*out, replace(top, low=low_end, high=high_end, detail=detail)]
+        return inferred(losses, inside, patients, seed, budget.draws, about)
 
     def _losses(self, features: Features, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """The generator's error in naming the noise put on each film: without a prompt, with the film's own, and where
@@ -224,6 +196,46 @@ class Membership(Probe):
             ),
         ]
         return [seldom(share) for share in shares]
+
+
+def inferred(
+    losses: NDArray[np.float64],
+    inside: NDArray[np.bool_],
+    patients: NDArray[np.str_],
+    seed: int,
+    draws: int,
+    about: dict[str, Any],
+) -> list[Measurement]:
+    """How well losses tell the patients of the training from others: patients x losses, one row for each patient."""
+    scores = {
+        "loss threshold": -losses.mean(1),
+        "likelihood ratio": likelihood_ratio(losses, inside, patients, np.random.default_rng(seed)),
+    }
+    out: list[Measurement] = []
+    wide: list[Measurement] = []
+    options: dict[str, Any] = {"chance": 0.5, "better": "closer to chance", "seed": seed}
+    for attacker, score in scores.items():
+        detail = {**about, "roc": roc_points(inside, score)}
+        rows = (patients, inside, score)
+        area = {**options, "attacker": attacker}
+        out.append(measure(METRICS[0], auc, *rows, draws=draws, detail=detail, **area))
+        if (~inside).sum() >= 100:
+
+            def low(y: Any, s: Any, weights: Any = None) -> Any:
+                return tpr_at_fpr(y, s, 0.01, weights)
+
+            rate = {**area, "chance": 0.01, "better": "lower"}
+            name = "membership TPR at 0.01 FPR"
+            out.append(measure(name, low, *rows, draws=draws, detail=about, **rate))
+        wide.append(fold(measure(METRICS[0], auc, *rows, draws=2000, level=0.975, **area), METRICS[1]))
+    measured = [m for m in wide if m.measured]
+    if not measured:
+        return [*out, *absent(METRICS[1:], str(wide[0].reason), chance=0.5)]
+    top = max(measured, key=lambda m: m.value)
+    correction = "Bonferroni over two attacks: each interval at level 0.975"
+    low_end, high_end = max(m.low for m in measured), max(m.high for m in measured)
+    detail = {**top.detail, **about, "correction": correction}
+    return [*out, replace(top, low=low_end, high=high_end, detail=detail)]
 
 
 def prompt_of(exhibit: Exhibit, row: int) -> str:

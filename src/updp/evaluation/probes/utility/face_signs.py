@@ -206,7 +206,7 @@ class FaceLandmarks(_FaceProbe):
         before, after = real.points[both].astype(np.float64), released.points[both].astype(np.float64)
         scale = np.array([between_eyes(points) for points in before])
         # A method may release another frame of the face: shift, turn and scale of the whole are no error.
-        placed = np.stack([_onto(points, goal) for points, goal in zip(after, before, strict=True)])
+        placed = np.stack([onto(points, goal) for points, goal in zip(after, before, strict=True)])
         for part, rows in PARTS.items():
             error = np.linalg.norm(before[:, list(rows)] - placed[:, list(rows)], axis=2).mean(1) / scale
             out.append(measure(f"landmark error, {part}", mean, patients, error, chance=None, **options))
@@ -216,7 +216,7 @@ class FaceLandmarks(_FaceProbe):
         return out
 
 
-def _onto(points: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
+def onto(points: NDArray[np.float64], goal: NDArray[np.float64]) -> NDArray[np.float64]:
     """Points moved, turned and scaled so that they come nearest to others, by least squares."""
     own, theirs = points - points.mean(0), goal - goal.mean(0)
     scale = max(float((own**2).sum()), 1e-9)
