@@ -446,7 +446,7 @@ class Bench:
         space: FaceSpace = load_pack(SPACE_PACK).role("space")
         if space.side != self.side:
             return {}
-        from updp.virtual.mema.training import latents_of
+        from updp.training.face_stages import latents_of
 
         own = self.clinic.taught.films[known], self.clinic.visits.films
         before, after = (latents_of(space, np.concatenate(side)) for side in (own, (learned, films)))

@@ -15,6 +15,7 @@ from torch.nn import functional
 from updp.core.cache import FolderCache, kept_once, key_of
 from updp.domains.face.labels import DISEASES
 from updp.models.face_blend import blend
+from updp.models.face_space import FaceSpace
 from updp.models.faces import EyeClassifier, EyeDenoiser, EyeSegmenter, FaceIdentity, strip
 from updp.training.faces import FaceCorpus
 from updp.training.figures import auc, mean_auc
@@ -29,6 +30,16 @@ _ILL = 0.6  # share of a batch that has a disease for certain
 def as_tensor(films: NDArray[np.uint8]) -> Tensor:
     """uint8 photographs N×S×S×3 to N×3×S×S in [0, 1]."""
     return torch.from_numpy(np.ascontiguousarray(films)).permute(0, 3, 1, 2).float().div_(255)
+
+
+def latents_of(space: FaceSpace, films: NDArray[np.uint8]) -> Tensor:
+    """Components of faces and of the detail around their eyes."""
+    out = []
+    with torch.no_grad():
+        for start in range(0, len(films), 64):
+            images = as_tensor(films[start : start + 64])
+            out.append(torch.cat([space.encode(images), space.encode_eyes(images)], 1))
+    return torch.cat(out)
 
 
 def jittered(images: Tensor, rng: np.random.Generator, masks: Tensor | None = None) -> tuple[Tensor, Tensor | None]:

@@ -24,8 +24,9 @@ from updp.domains.face.labels import DISEASES, GRADES
 from updp.models.face_patients import PatientDenoiser
 from updp.models.face_space import FaceSpace
 from updp.models.faces import EyeSegmenter
+from updp.training.face_stages import latents_of
 from updp.training.loop import StageConfig
-from updp.virtual.mema.training import CONFIG, People, latents_of, one_hot, read_people, train_patients
+from updp.virtual.mema.training import CONFIG, People, one_hot, read_people, train_patients
 
 #: Weight of a public face, and the shares of the splits, as in the paper.
 WEIGHTS, SPLITS = (0.2, 0.4), {"train": 0.80, "val": 0.09, "test": 0.11}

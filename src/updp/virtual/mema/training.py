@@ -16,9 +16,9 @@ from torch.nn import functional
 from updp.core.reasons import Refused
 from updp.core.record import Study
 from updp.domains.face.labels import DISEASES, GRADES
-from updp.methods.invented_face.method import as_tensor
 from updp.models.face_patients import PatientDenoiser, mixture
 from updp.models.face_space import FaceSpace
+from updp.training.face_stages import latents_of
 from updp.training.loop import StageConfig, run_stage
 
 CONFIG = StageConfig(steps=3000, batch=64, rate=1e-3, warmup=50, average=0.995)
@@ -68,16 +68,6 @@ def read_people(path: Path, size: int, most: int | None = None) -> People:
     films, patients, disease_, grade_, ages, sexes = zip(*rows, strict=True)
     whole = [np.array(column, np.int64) for column in (disease_, grade_, ages)]
     return People(np.stack(films), np.array(patients), whole[0], whole[1], whole[2], np.array(sexes))
-
-
-def latents_of(space: FaceSpace, films: NDArray[np.uint8]) -> Tensor:
-    """Components of faces and of the detail around their eyes."""
-    out = []
-    with torch.no_grad():
-        for start in range(0, len(films), 64):
-            images = as_tensor(films[start : start + 64])
-            out.append(torch.cat([space.encode(images), space.encode_eyes(images)], 1))
-    return torch.cat(out)
 
 
 def one_hot(values: NDArray[np.int64], count: int) -> Tensor:
