@@ -95,7 +95,7 @@ class PackConfig(Config):
     crop: int = 128  # pixels of a film the decoder learns from at a time
     adversary: int = 32  # width of the decoder's adversary
     representation: int = 48  # numbers that say what a film shows, drawn from its text by a prior; 0 is text alone
-    finisher: int = 32  # rank of the changes that make the generator its finisher; 0 is diffusion to the end
+    finisher: int = 64  # rank of the changes that make the generator its finisher; 0 is diffusion to the end
     late: float = 0.75  # share of the generator's times at which no finisher has taken over
     half_way: int = 2048  # latents that the generator leaves half way, for the finisher to learn from
     own_latents: int = 512  # of the generator, for the decoder's last phase
