@@ -19,35 +19,19 @@ _CAPITAL = r"(?:[A-ZÞØÐÆ][\w'&.-]{0,24}[\w'&]|[A-Z])"
 _SMALL = r"(?:of|and|&|de|del|della|di|do|da|dos|du|des|la|le|les|el|al|y|na|the|on|upon|il|tal|van|der|den|ten)"
 _PHRASE = rf"(?P<phrase>{_CAPITAL}(?:(?: {_SMALL}){{0,2}} {_CAPITAL}){{0,4}})"
 _FEAST = rf"(?P<phrase>{_CAPITAL}(?: (?:of |the |de |del )?{_CAPITAL}){{0,2}})"
-_ARTICLE = r"(?:[Tt]he )?"
-#: Behind a verb for work, travel or business any phrase with a capital is a firm, a house or a ship.
-_BUSINESS = re.compile(
-    r"(?<![\w-])(?i:(?:works?|worked|working|drives?|drove|driver|sings?|sang|plays?|played|volunteers?|employed|job|"
-    r"insured|insurance|covered|paid|sponsored|hired|contracted|crews?|crewed|sails?|sailed|served|joined|retired|"
-    r"signed|booked|posted|stationed|lodges|lodged|boards|boarded|registered|enrolled|banks?|banked|cleans?|cooks?|"
-    r"teaches|taught|trades?|travell?ed|flew|flies|flown|cruise|ferry|coach|van|bus|taxi|shuttle|bill|invoice|claim|"
-    r"pension|receipt|courier|supplied|delivered|serviced|confirmed|arranged|rented|bought|hotel|ship|vessel|"
-    r"insurer|employer|agency|airline|flight|bank|firm|company|hmo|union|choir|hostel|camp|sponsor|operator|"
-    r"supplier|contractor|charity|regiment|squadron|mv|ss|club)"
-    rf"(?: (?:for|with|by|at|from|to|through|via|aboard|on|of|in|off|as|out)){{0,2}})(?:[:=] ?| ){_ARTICLE}{_PHRASE}"
+#: A word, small words behind it, and a phrase: what it is depends on the word.
+_LED = re.compile(
+    r"(?<![\w-])(?P<word>[A-Za-z][\w/]{1,15})(?P<small>(?: (?:for|with|by|at|from|to|through|via|aboard|on|of|in|off|"
+    rf"as|out|near|is|was|behind|outside)){{0,2}})(?:[:=] ?| )(?P<the>[Tt]he )?{_PHRASE}"
+    r"(?:(?P<number> \d{1,4}(?:[ -]?[A-Z])?(?![\w.%/:-]))|(?P<given>, [A-Z][a-z]{1,14}(?=[.;)\n]|$| [a-z]))"
+    r"|(?P<kind> (?:clinic|hospital|hospice|choir|surgery|practice)(?!\w)))?"
 )
-_HOME = re.compile(
-    r"(?<![\w-])(?i:(?:(?P<lives>lives?|lived|living|stays?|stayed|staying|lodges?|lodged|resides?|camped|settled|evicted|"
-    r"rehoused|hails|croft)|resident|address|home|house|flat|farm|village|parish|district|county|suburb|hamlet|island|"
-    r"barangay|town|estate|moved|r/o)(?: (?:at|in|on|off|near|of|from|to|is|was|with|behind|outside)){0,2})"
-    rf"(?:[:=] ?| ){_ARTICLE}{_PHRASE}(?P<number> \d{{1,4}}(?:[ -]?[A-Z])?(?![\w.%/:-]))?"
-)
-#: Behind a plain preposition two words with capitals are, or one that is no common word.
-_PLAIN = re.compile(
-    r"(?<![\w-])(?:(?P<where>[Aa]t|[Ff]rom|[Ii]n|[Nn]ear|[Tt]o|[Vv]ia)|[Bb]y|[Ff]or|[Oo]f|[Ww]ith) "
-    rf"(?P<the>the )?{_PHRASE}"
-    r"(?P<kind> (?:clinic|hospital|hospice|choir|surgery|practice)(?!\w))?"
-)
-#: Behind what somebody is: "attendant Rabia", "guide Purse, Maple".
-_ROLE = re.compile(
-    rf"(?<![\w-])(?P<role>[A-Za-z][a-z]{{3,15}}) (?P<phrase>{_CAPITAL}(?: {_CAPITAL}){{0,2}})"
-    rf"(?P<given>, [A-Z][a-z]{{1,14}}(?=[.;)\n]|$| [a-z]))?"
-)
+_BUSINESS = word_class("leads_to_business")
+_LIVES = word_class("leads_to_home")
+_HOME = word_class("kinds_of_home")
+#: Behind a plain preposition two words with capitals are somewhere, behind some of them one that is rare.
+_WHERE = frozenset(["at", "from", "in", "near", "to", "via"])
+_PLAIN = _WHERE | {"by", "for", "of", "with"}
 _OPENS = re.compile(r"(?:^|\n|[.;:!?] )$")
 _GOES_ON = re.compile(r" (?:with|at|for|of|by|from|to|in|on)\b")
 #: A town or a house that also gave its name to something: "to the Brompton.", "in Framingham;"
@@ -139,12 +123,6 @@ def led(text: str, spans: list[Span]) -> list[Span]:
     spans = [s for s in spans if not (s.why == "tagger" and s.category == "name" and _is_role(text, s))]
     ends = [s.end for s in spans]
     found: list[Span] = []
-    for match in _ROLE.finditer(text):
-        if match["role"].lower() in _PEOPLE and (place := _named(match, 1 if match["given"] else 2, spans, ends)):
-            end = place[1]
-            if match["given"] and end == match.end("phrase") and _sort(match["given"][2:]) > 0:
-                end = match.end("given")
-            found.append(Span(place[0], end, "name", 0.8, "behind what somebody is"))
     for match in _DAY_OF.finditer(text):
         if not match["phrase"] or _feast(match["phrase"]):
             found.append(Span(*match.span(), "date", 0.8, "day by what went on"))
@@ -154,23 +132,38 @@ def led(text: str, spans: list[Span]) -> list[Span]:
     for match in _TURN.finditer(text):
         if _feast(match["phrase"]):
             found.append(Span(*match.span(), "date", 0.8, "feast of another year"))
-    for match in _BUSINESS.finditer(text):
-        if place := _named(match, 1, spans, ends):
-            found.append(Span(*place, "institution", 0.8, "behind a word for business"))
-    for match in _HOME.finditer(text):
-        if place := _named(match, 1 if match["lives"] else 2, spans, ends):
-            end = match.end("number") if match["number"] else place[1]
-            found.append(Span(place[0], end, "location", 0.8, "behind a word for a home"))
-    for match in _PLAIN.finditer(text):
-        if match["the"] and match["kind"] and _firm(match["phrase"], 2):
-            found.append(Span(match.start("phrase"), match.end("kind"), "institution", 0.7, "house by its kind"))
-        elif place := _named(match, 2 if match["where"] else 3, spans, ends):
-            found.append(Span(*place, "institution", 0.7, "capital inside a sentence"))
+    for match in _LED.finditer(text):
+        if span := _led(match, spans, ends):
+            found.append(span)
     for match in _EPONYM.finditer(text):
         word = match["phrase"].lower()
         if word in whitelist()["eponyms"] and (match["the"] or word in places()):
             found.append(Span(*match.span("phrase"), "institution", 0.7, "house behind an article"))
     return _united(text, spans, found) if found else spans
+
+
+def _led(match: re.Match[str], spans: list[Span], ends: list[int]) -> Span | None:
+    """What the phrase of a match is, by the word that leads to it; none if it is nothing or is found already."""
+    word, small = match["word"].lower(), match["small"].split()
+    if word in _PEOPLE and not small:
+        if place := _named(match, 1 if match["given"] else 2, spans, ends):
+            end = place[1]
+            if match["given"] and end == match.end("phrase") and _sort(match["given"][2:]) > 0:
+                end = match.end("given")
+            return Span(place[0], end, "name", 0.8, "behind what somebody is")
+        return None
+    if word in _BUSINESS and (place := _named(match, 1, spans, ends)):
+        return Span(*place, "institution", 0.8, "behind a word for business")
+    if (word in _LIVES or word in _HOME) and (place := _named(match, 1 if word in _LIVES else 2, spans, ends)):
+        end = match.end("number") if match["number"] else place[1]
+        return Span(place[0], end, "location", 0.8, "behind a word for a home")
+    lead = small[-1] if small else word
+    if lead in _PLAIN:
+        if match["the"] and match["kind"] and _firm(match["phrase"], 2):
+            return Span(match.start("phrase"), match.end("kind"), "institution", 0.7, "house by its kind")
+        if place := _named(match, 2 if lead in _WHERE else 3, spans, ends):
+            return Span(*place, "institution", 0.7, "capital inside a sentence")
+    return None
 
 
 def _is_role(text: str, span: Span) -> bool:
