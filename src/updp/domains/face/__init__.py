@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from updp.core.record import Study
 
 
-#: Names of the model pack of faces, and of the pack of method weights that learned with it; both are in the distribution
+#: Names of the model pack of faces, and of the pack of method weights that learned with it: in the distribution
 #: updp-packs.
 PACK, METHOD_WEIGHTS = "face128", "face128-methods"
 #: The pack with the space of faces alone; it is in the distribution updp-packs.
