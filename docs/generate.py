@@ -234,7 +234,7 @@ def _mema(facts: Any) -> str:
 
 
 def _medsem(facts: Any) -> str:
-    """What a training said of people who validate, beside what the paper prints."""
+    """What a training said of people who validate."""
     from updp.core.markdown import table_lines
 
     rows = [[name, f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"] for name, value in facts["figures"].items()]

@@ -523,7 +523,10 @@ class Bench:
             if there.sum() >= 5:
                 new, real = np.stack([one for one in back if one is not None]), truth[there]
                 error = ((new.astype(np.float64) - real) ** 2).mean((1, 2, 3)) / 255**2
-                columns = {"PSNR": -10 * np.log10(np.maximum(error, 1e-9)), "LPIPS": _perceptual(real, new)}
+                columns: dict[str, NDArray[Any] | None] = {
+                    "PSNR": -10 * np.log10(np.maximum(error, 1e-9)),
+                    "LPIPS": _perceptual(real, new),
+                }
                 for name in self.quick:
                     columns[f"ID distance {name}"] = np.linalg.norm(
                         self.seen(name, new) - self.seen(name, real), axis=1

@@ -163,9 +163,10 @@ class DiseaseStage(FaceStage):
 
         made = EyeClassifier(DISEASES, **self.model)
         if not self.model:  # of AlexNet's own sizes
-            for layer, (kernel, bias) in zip(made.trunk, read_trunk(installed_weights()), strict=False):
-                layer.weight.copy_(kernel)  # type: ignore[operator]
-                layer.bias.copy_(bias)  # type: ignore[operator]
+            layers: Any = made.trunk
+            for layer, (kernel, bias) in zip(layers, read_trunk(installed_weights()), strict=False):
+                layer.weight.copy_(kernel)
+                layer.bias.copy_(bias)
         return made
 
     def loss(self, module: nn.Module, step: int, rng: np.random.Generator, device: torch.device) -> Tensor:

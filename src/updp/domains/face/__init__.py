@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from updp.core.record import Study
 
 
-#: Names of the model pack of faces, and of the pack of method weights that learned with it; the distribution updp-packs
-#: has both.
+#: Names of the model pack of faces, and of the pack of method weights that learned with it: in the distribution
+#: updp-packs.
 PACK, METHOD_WEIGHTS = "face128", "face128-methods"
 #: The pack with the space of faces alone; it is in the distribution updp-packs.
 SPACE_PACK = "face128-space"

@@ -210,9 +210,7 @@ def masks_of(
     if segmenter is None or not len(rows):
         return {}
     found = (segmenter.masks(as_tensor(films[rows])) > 0.5).float().numpy()[:, 0]
-    return {
-        int(n): mask for n, mask in zip(rows, found, strict=True) if COVERED[0] <= float(mask.mean()) <= COVERED[1]
-    }
+    return {int(n): mask for n, mask in zip(rows, found, strict=True) if COVERED[0] <= float(mask.mean()) <= COVERED[1]}
 
 
 def _write(
