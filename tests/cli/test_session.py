@@ -144,6 +144,12 @@ CASES = {
         "{bytes}",
     ],
     "a pack trained on nothing": ["train", "pack", "--data", "{tmp}/none", "--out", "{tmp}/p"],
+    "a pack trained on an engine that is none": [
+        *("train", "pack", "--data", "{export}", "--out", "{tmp}/p", "--engine", "rya"),
+    ],
+    "a pack of faces trained in workers": [
+        *("train", "pack", "--data", "{export}", "--out", "{tmp}/p", "--domain", "face", "--workers", "2"),
+    ],
     "an export of no training": ["train", "export", "--run", "{tmp}/none", "--out", "{tmp}/p"],
     "a method that cannot be trained": ["train", "method", "x", "--data", "{export}", "--out", "{tmp}/p"],
     "a judge from a trunk of bytes": ["train", "judge", "--data", "{export}", "--out", "{tmp}/j", "--trunk", "{bytes}"],
