@@ -167,8 +167,8 @@ def _rendered(sources: Sequence[Path], people: int, visits: int, taught: int, se
         source, item, person = learners[place]
         if given == taught:
             break
-        if (study := _examined(source, item)) is not None:
-            add(study, "taught", person, given % len(CLASSES))
+        if (seen := _examined(source, item)) is not None:
+            add(seen, "taught", person, given % len(CLASSES))
             given += 1
     return {**out, **{name: np.array(own) for name, own in rows.items()}, "count": np.array([len(rows["part"])])}
 
@@ -222,7 +222,7 @@ class Judge:
                 logits = torch.cat([torch.zeros(len(logits), 1), logits], 1)
                 loss = functional.cross_entropy(logits, torch.from_numpy(disease[rows]))
                 optimiser.zero_grad()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
         return Judge(network.eval().requires_grad_(False))
 
@@ -301,7 +301,7 @@ class Bench:
                 if name in self.quick or part != "taught"
             }
 
-        return kept_once(cache or self.cache, key_of(_EDITION, "features", self.names, *sides.values()), asked)
+        return dict(kept_once(cache or self.cache, key_of(_EDITION, "features", self.names, *sides.values()), asked))
 
     def seen(self, name: str, films: Films) -> NDArray[np.float32]:
         """The features of these photographs, which several attacks look at."""
@@ -344,7 +344,7 @@ class Bench:
         out |= self._use(films, there, learned[known], known)
         out |= self._inverted(films, learned[known], known)
         out["membership"] = self._membership(films, learned, there, known)
-        if isinstance(method, Reversible) and getattr(method.options, "recovery", "") != "none":
+        if isinstance(method, Reversible) and getattr(getattr(method, "options", None), "recovery", "") != "none":
             out["password bits"] = method.password_bits
             out["recovery"] = self._recovered(method, files, words)
         return out
@@ -504,6 +504,7 @@ class Bench:
         for n in rows:
             photo, points = visits.studies[n].pixels, points_of(visits.studies[n])
             assert photo is not None
+            assert points is not None
             own.append(framed(np.rint(photo * 255).astype(np.uint8), points, side)[0])
         truth = np.stack(own)
         given = [words[n] for n in rows]

@@ -193,7 +193,8 @@ def _areas(found: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> NDAr
         for p in moved:
             p["linkage"]["value"] = min(1.0, max(0.5, p["linkage"]["value"]))
         drawn.append(hypervolume(moved))
-    return np.array(drawn) - (np.mean(drawn) - hypervolume(found))
+    areas: NDArray[np.float64] = np.array(drawn) - (np.mean(drawn) - hypervolume(found))
+    return areas
 
 
 def _within(figure: Mapping[str, float], rng: np.random.Generator) -> float:

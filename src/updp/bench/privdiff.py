@@ -205,7 +205,8 @@ def _towards(network: Denoiser, noise: Tensor, who: Attributes, steps: int) -> T
             none, identity, demographics = _noises(network, x, t, some, names)
             out = none + _TOWARDS * (identity - none) + _TOWARDS * (demographics - none)
             size, whole = (part.flatten(1).norm(dim=1)[:, None, None, None] for part in (identity, out))
-            return out * (size / whole).clamp_max(1)
+            rescaled: Tensor = out * (size / whole).clamp_max(1)
+            return rescaled
 
         return predict
 
@@ -244,7 +245,8 @@ def _sizes(method: PrivDiffNet, cohort: Cohort) -> list[Size]:
         network.suppress(watched)
         _noises(network, latents, t, who, ["diagnosis"])
         network.suppress(None)
-        out.append(Size(time, *shares, kept=float(np.mean(watched.kept))))
+        diagnosis, identity, demographics = shares
+        out.append(Size(time, diagnosis, identity, demographics, float(np.mean(watched.kept))))
     return out
 
 
