@@ -165,7 +165,7 @@ def _rate(facts: Any) -> str:
 
 def _privdiff_path(facts: Any) -> str:
     from updp.bench.privdiff import Row, Size, markdown
-    from updp.bench.tables import on_whom, read_rows
+    from updp.bench.tables import read_rows
 
     return f"{on_whom(facts['about'])}\n\n{markdown(read_rows(Row, facts['rows']), read_rows(Size, facts['sizes']))}"
 
@@ -190,7 +190,6 @@ def _evidence(facts: Any) -> str:
 
 def _faces(facts: Any) -> str:
     from updp.bench.faces import markdown
-    from updp.bench.tables import on_whom
 
     about = facts["about"]
     brute, people = about["brute force"], next(iter(facts["settings"].values()))["identity"]
