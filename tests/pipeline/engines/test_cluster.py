@@ -410,7 +410,7 @@ def visible_gpus(_task):
 
 @pytest.fixture
 def doomed(paths):
-    """A cluster of one node, to be lost; last, since Ray forgets other clusters of its process with it."""
+    """A cluster of one node, to be lost. Last: drivers of this process that used the other cluster after it failed."""
     made = one_node()
     yield made
     made.shutdown()
