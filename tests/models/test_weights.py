@@ -63,3 +63,14 @@ def test_a_scale_that_half_precision_cannot_hold_is_refused(tmp_path):
     nn.init.constant_(large.weight, 1e9)
     with pytest.raises(PackError, match="weight has values that half precision cannot hold"):
         save_weights(large, tmp_path / "x.safetensors", eight_bits=True)
+
+
+@pytest.mark.parametrize("lost", ["weight", "weight|scale"])
+def test_numbers_without_their_scale_are_no_weights(lost, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    path = tmp_path / "x.safetensors"
+    save_weights(nn.Linear(256, 64), path, eight_bits=True)
+    save_file({name: value for name, value in load_file(path).items() if name != lost}, path)
+    with pytest.raises(PackError, match="weights of weight are not whole"):
+        load_weights(path)

@@ -75,7 +75,10 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def full_precision(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights read from a file, in single precision."""
+    """Weights read from a file, in single precision. Whole numbers without their scale would load as weights."""
+    whole = {name + SCALE for name, value in state.items() if value.dtype == torch.int8}
+    if alone := sorted(whole ^ {name for name in state if name.endswith(SCALE)}):
+        raise PackError(f"the weights of {alone[0].removesuffix(SCALE)} are not whole: numbers or scale are missing")
     out = {}
     for name, value in state.items():
         if name.endswith(SCALE):
